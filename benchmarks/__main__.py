@@ -1,4 +1,4 @@
-"""Run all benchmarks and write the figures to docs/benchmarks.md.
+"""Run all benchmarks and write the results to docs/benchmarks.md, docs/data and the charts.
 
 python -m benchmarks                  # what `make bench` does
 python -m benchmarks "side by side"   # only this block of the page
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import gpu, page, side_by_side, steps
+from benchmarks import charts, gpu, page, side_by_side, steps
 
 BLOCKS = {"steps": steps.block, "gpu": gpu.block, "side by side": side_by_side.block}
 
@@ -21,7 +21,8 @@ def main() -> None:
         parser.error(f"no such block: {', '.join(sorted(unknown))}")
     blocks = {name: BLOCKS[name]() for name in wanted}
     made = {name: text for name, text in blocks.items() if text is not None}
-    page.write(made)
+    page.publish(made)
+    charts.draw_all()
     print(*made.values(), f"written to {page.PAGE}", sep="\n\n")
 
 

@@ -153,21 +153,22 @@ def block(probes: Path = PROBES, repeats: int = REPEATS) -> str | None:
     )
     head = ["policy", "K", "B", "runs", "steps per second", "on all processors", "times as many"]
     ratios = [
-        f"K = {arms}: {rate:.2e}, {_fastest(best, arms) / rate:.2f} times that"
+        f"{_fastest(best, arms) / rate:.2f} with {arms} arms"
         for arms, rate in probe_rates(probes).items()
         if _fastest(best, arms)
     ]
     beside = (
-        f"The probes on the device alone, and LyOn, copies included: {'; '.join(ratios)}."
+        "The speed of LyOn, copies included, relative to hand-written kernels on the device"
+        f" alone: {', '.join(ratios)}."
         if ratios
-        else "The probes: not measured here (no nvcc, or their sources are not there)."
+        else "The probes were not measured (no nvcc, or their sources are missing)."
     )
     return "\n\n".join(
         (
             f"{device_name()}; {page.machine()}; best of {repeats}.",
             page.table(head, rows),
             beside,
-            f"Figure 1, all panels, {FIGURE_RUNS:,} runs: {figure:.2f} s of simulating.",
+            f"Figure 1 of the paper, all panels with {FIGURE_RUNS:,} runs, takes {figure:.2f} s.",
         )
     )
 

@@ -236,9 +236,9 @@ def block(store: str | None, sizes: Sequence[float], seconds: float) -> str:
     lines = [page.machine(), ""]
     batches, single, policy = in_memory()
     lines += [
-        f"In memory, K = {ARMS}, `{POLICY}`: {batches:.1f} us of CPU per event in batches of"
-        f" {BATCH}, {single:.1f} one by one; {policy:.1f} of it is the policy."
-        f" To follow an event of another process takes {following():.1f} us.",
+        f"In memory, with {ARMS} arms and `{POLICY}`, an event takes {batches:.1f} µs of CPU in"
+        f" batches of {BATCH} and {single:.1f} µs alone; the policy takes {policy:.1f} µs of that."
+        f" Reading an event of another process takes {following():.1f} µs.",
         "",
     ]
     head = ["store", "processes", "batch", "events/s", "its limit", "ratio", "median wait",
@@ -267,7 +267,10 @@ def block(store: str | None, sizes: Sequence[float], seconds: float) -> str:
         ]
     lines += [page.table(["events", "one ask", f"a batch of {BATCH}", "opening"], grown), ""]
     share, pulls = hard_budget()
-    lines += [f"A hard budget of 5000 with 512 in flight: {share:.4%} spent after {pulls:,} pulls."]
+    lines += [
+        f"With a hard budget of 5,000 and 512 outstanding decisions, {share:.4%} of the budget was"
+        f" spent after {pulls:,} pulls."
+    ]
     return "\n".join(lines)
 
 
@@ -305,7 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     text = block(options.store, options.growth, options.seconds)
     if options.page:
-        page.write({"live": text})
+        page.publish({"live": text})
     print(text)
 
 

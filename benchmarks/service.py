@@ -294,7 +294,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     text = block(options.store, options.seconds, options.busy, options.clients)
     if options.page:
-        page.write({"service": text})
+        page.publish({"service": text})
     print(text)
 
 

@@ -62,19 +62,17 @@ def run(
     return reward, penalty / budget - float(problem.limits[0])
 
 
-def table(problem: Problem, policy: str, budget: float, shards: int, runs: int) -> list[list[str]]:
-    best, rows = optimum(problem, budget), []
+def column(problem: Problem, policy: str, budget: float, shards: int, runs: int) -> list[str]:
+    """For each way to exchange: regret in percent, and the penalty beyond the limit."""
+    best, cells = optimum(problem, budget), []
     for every in EVERY:
         found = np.array([run(problem, policy, budget, shards, every, s) for s in range(runs)])
         regret = estimate(100.0 * (1.0 - found[:, 0] / best))
         beyond = estimate(1e3 * found[:, 1])
-        rows.append([
-            f"{budget:g}", "never" if every is None else str(every),
-            f"{regret.mean:.2f} ± {regret.error:.2f} %", f"{beyond.mean:+.1f} ± {beyond.error:.1f}",
-            f"{100 * np.mean(found[:, 1] > 0):.0f} %",
-        ])  # fmt: skip
-        print("|", " | ".join(rows[-1]), "|", file=sys.stderr)
-    return rows
+        cells.append(f"{regret.mean:.2f} ± {regret.error:.2f}, {beyond.mean:+.1f}")
+        broken = f"{100 * np.mean(found[:, 1] > 0):.0f} % of the runs end above the limit"
+        print(f"{budget:g}, {every}: {cells[-1]} ± {beyond.error:.1f}, {broken}", file=sys.stderr)
+    return cells
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -87,13 +85,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--page", type=Path, help="a page with a block `shards` to write")
     options = parser.parse_args(arguments)
     problem = load_problem(options.problem)
-    rows = [
-        row
+    columns = [
+        column(problem, options.policy, budget, options.shards, options.runs)
         for budget in options.budget
-        for row in table(problem, options.policy, budget, options.shards, options.runs)
     ]
-    head = ["budget", "exchange every", "regret", "violation, thousandths", "runs broken"]
-    text = page.table(head, rows)
+    names = ["never" if n is None else f"{n:,} pull{'s' * (n > 1)}" for n in EVERY]
+    head = ["exchange every", *(f"budget {budget:,.0f}" for budget in options.budget)]
+    text = page.table(head, zip(names, *columns, strict=True))
     if options.page:
         page.write({"shards": text}, options.page)
     print(text)

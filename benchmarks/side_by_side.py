@@ -64,7 +64,7 @@ class Entry:
         by = [self.package.runner if self.steps(k) > self.decisions(k) else loop for k in ARMS]
         if len(set(by)) == 1:
             return by[0]
-        return ", ".join(f"K = {arms}: {name}" for arms, name in zip(ARMS, by, strict=True))
+        return ", ".join(f"{arms} arms: {name}" for arms, name in zip(ARMS, by, strict=True))
 
     @property
     def version(self) -> str:
@@ -141,7 +141,7 @@ def rows(comparison: Comparison) -> list[Row]:
     ours, others = comparison.ours, {one.package.name: one for one in comparison.others}
     decisions = [
         Row(
-            f"decisions per second, K = {arms}",
+            f"decisions per second, {arms} arms",
             ours.decisions(arms),
             {name: other.decisions(arms) for name, other in others.items()},
         )
@@ -149,7 +149,7 @@ def rows(comparison: Comparison) -> list[Row]:
     ]
     steps = [
         Row(
-            f"simulated steps per second, K = {arms}",
+            f"simulated steps per second, {arms} arms",
             ours.steps(arms),
             {name: other.steps(arms) for name, other in others.items()},
         )
@@ -194,8 +194,8 @@ def weights(installed: Installed) -> str:
 
 
 def usage(entries: list[Entry]) -> str:
-    """How each package is used."""
-    head = ["package", "policy", "decides with", "simulated by", "what decides", "remark"]
+    """How each package is used, and what pip installed with it."""
+    head = ["package", "policy", "decides with", "simulated by", "module", "remark", "installed"]
     return page.table(
         head,
         (
@@ -206,6 +206,7 @@ def usage(entries: list[Entry]) -> str:
                 entry.simulated_by(),
                 f"`{entry.package.module}`",
                 entry.package.remark,
+                companions(entry),
             ]
             for entry in entries
         ),
@@ -216,7 +217,7 @@ def companions(entry: Entry) -> str:
     """What pip installed along with the package."""
     versions = entry.installed.versions
     others = [f"{name} {versions[name]}" for name in versions if name != entry.package.key]
-    return f"{entry.package.name} {entry.version}: {', '.join(others) or 'nothing'}."
+    return ", ".join(others) or "nothing more"
 
 
 def text(comparison: Comparison, rounds: int) -> str:
@@ -231,11 +232,9 @@ def text(comparison: Comparison, rounds: int) -> str:
             page.table(["", *names], [row.cells() for row in found]),
             page.bullets(row.verdict() for row in found),
             f"Left out: {'; '.join(left_out) or 'none'}.",
-            f"One pull of the shared environment takes {1e9 * comparison.pull_seconds:.0f} ns; "
-            "nothing is subtracted for it.",
+            f"One pull of the shared environment takes {1e9 * comparison.pull_seconds:.0f} ns, "
+            "which all decisions include.",
             usage(comparison.entries),
-            "Installed along with each:",
-            page.bullets(map(companions, comparison.entries)),
         )
     )
 

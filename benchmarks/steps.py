@@ -132,40 +132,38 @@ def steps_table(cases: list[Case]) -> str:
     )
 
 
+def small_table(cases: list[Case]) -> str:
+    rows = ([f"{case.arms}", f"{case.budget:g}", f"{case.best:.2f}"] for case in cases)
+    return page.table(["K", "budget", "ns per step"], rows)
+
+
 def probe_line(probe: float, lyon: Case) -> str:
     if probe == float("inf"):
-        return "The probe: not measured here (no compiler, or a processor without AVX2)."
+        return "The probe was not measured (no compiler, or a processor without AVX2)."
     return (
-        f"The probe: {probe:.2f} ns per step. "
-        f"LyOn, K = 2, one thread: {lyon.best / probe:.2f} times that."
+        f"The probe takes {probe:.2f} ns per step. LyOn with two arms takes"
+        f" {lyon.best / probe:.2f} times as long on one thread."
     )
 
 
 def threads_line(cases: list[Case]) -> str:
     """How many times faster all threads are than one."""
     if CORES == 1:
-        return "Threads: this machine has one core."
-    pairs = zip(cases[::2], cases[1::2], strict=True)
-    gains = (
-        f"{one.policy.label} K = {one.arms}: {one.best / all_.best:.2f}" for one, all_ in pairs
-    )
-    return f"Steps per second on {CORES} threads over those on one: {', '.join(gains)}."
+        return "This machine has one core."
+    gains = [one.best / all_.best for one, all_ in zip(cases[::2], cases[1::2], strict=True)]
+    return f"{CORES} threads are {min(gains):.2f} to {max(gains):.2f} times as fast as one."
 
 
 def block(source: Path = PROBE, repeats: int = REPEATS) -> str:
     """Time everything; returns the page's block."""
     timings = Timings()
     timings.run(source, repeats)
-    by_budget = ", ".join(f"{case.budget:g}: {case.best:.2f}" for case in timings.by_budget)
-    by_arms = ", ".join(f"{case.arms}: {case.best:.1f}" for case in timings.by_arms)
     return "\n\n".join(
         (
             f"{page.machine()}; best of {repeats}.",
             steps_table(timings.table),
-            probe_line(timings.probe, timings.table[0]),
-            threads_line(timings.table),
-            f"LyOn on one thread, ns per step: as B grows, K = 2: {by_budget};\n"
-            f"as K grows, B = 3000: {by_arms}.",
+            f"{probe_line(timings.probe, timings.table[0])} {threads_line(timings.table)}",
+            small_table([*timings.by_budget, *timings.by_arms]),
         )
     )
 

@@ -5,7 +5,8 @@
 
 Every change that touches a kernel is held to it. The versions run in turn, each in a process of its
 own, and only calls that both have are timed. ``compile`` starts with an empty cache on the disk and
-counts the processor's seconds. ``gpu`` is left out where there is none.
+counts the processor's seconds. ``gpu`` is left out where there is none. The output is CSV, as in
+docs/data/versions.csv.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def simulated(text: str, arms: int, budget: float, runs: int, **options):
 def steps(found: dict[str, float]) -> None:
     """Nanoseconds per step on one thread."""
     for text, arms, budget, runs in CASES:
-        name = f"{text}, K = {arms}: a step, ns"
+        name = f"{text}, {arms} arms: a step, ns"
         for _ in range(4):
             record = simulated(text, arms, budget, runs, threads=1, backend="cpu")
             taken = 1e9 * record.seconds[0] / int(record.runs.pulls.sum())
@@ -98,7 +99,7 @@ def live(found: dict[str, float]) -> None:
                 ("ask and tell", middle - start),
                 ("with 8 in flight", time.perf_counter() - middle),
             ):
-                least(found, f"{text}, K = {arms}: {name}, ns", 1e9 * taken / TELLS)
+                least(found, f"{text}, {arms} arms: {name}, ns", 1e9 * taken / TELLS)
     with tempfile.TemporaryDirectory() as folder:
         task = problem_of(2).task
         with open_campaign(f"{folder}/x.db", "x", task=task, budget=1e9, policy="resolve") as one:
@@ -123,14 +124,17 @@ def gpu(found: dict[str, float]) -> None:
         for _ in range(3):
             record = simulated(text, arms, budget, runs, backend="gpu")
             taken = 1e9 * record.seconds[0] / int(record.runs.pulls.sum())
-            least(found, f"GPU: {text}, K = {arms}: a step, ns", taken)
+            least(found, f"GPU: {text}, {arms} arms: a step, ns", taken)
 
 
 COMPILE = {
     "first simulate of resolve, nothing on the disk": ["sim('resolve')"],
-    "... after another policy": ["sim('ts-lp')", "sim('resolve')"],
+    "first simulate of resolve, after another policy": ["sim('ts-lp')", "sim('resolve')"],
     "resolve in a campaign, one limit": ["control(task())"],
-    "... several limits": ["control(task(), 'ts-lp')", "control(task(limits=2))"],
+    "resolve in a campaign, several limits": [
+        "control(task(), 'ts-lp')",
+        "control(task(limits=2))",
+    ],
     "declared means, after a plain task": ["control(task())", "control(task(means=True))"],
     "a hard limit, after a plain task": ["control(task())", "control(task(hard=True))"],
 }
@@ -162,7 +166,7 @@ def compiled(source: Path) -> dict[str, float]:
     """Seconds of compiling, each with an empty cache: of the processor, or on the clock."""
     found = {}
     for name, lines in COMPILE.items():
-        clock = "perf_counter" if "simulate" in name or name.startswith("... after") else ""
+        clock = "perf_counter" if "simulate" in name else ""
         with tempfile.TemporaryDirectory() as folder:
             environment = {"PYTHONPATH": str(source), "NUMBA_CACHE_DIR": folder}
             done = subprocess.run(
@@ -206,9 +210,10 @@ def main() -> None:
             for name, taken in measured(source, options.only).items():
                 least(rows, name, taken)
     old, new = best.values()
-    print("| | last release | now | ratio |\n| --- | --- | --- | --- |")
+    print("what,unit,last release,now,ratio")
     for name, taken in new.items():
-        print(f"| {name} | {old[name]:.4g} | {taken:.4g} | {taken / old[name]:.2f} |")
+        what, _, unit = name.rpartition(", ")
+        print(f'"{what}",{unit},{old[name]:.4g},{taken:.4g},{taken / old[name]:.3g}')
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A router that asks a service over HTTP; the service is started here, too."""
+"""A router that asks a service over HTTP. This script also starts the service."""
 
 import random
 
@@ -13,7 +13,7 @@ TASK = {"arms": [{"name": name} for name in CENTS], "limits": {"bad": 0.2}, "sca
 
 
 def answer(model: str) -> tuple[float, float, float]:
-    """Stands for a call: what it costs in cents, whether it was good, whether it did harm."""
+    """Simulate a call: its cost in cents, whether the answer was good, whether it was bad."""
     if random.random() < 0.05:
         raise NotExecuted(f"{model} refused the connection")  # so nothing will be billed
     luck = random.random()
@@ -22,7 +22,7 @@ def answer(model: str) -> tuple[float, float, float]:
 
 
 with Running("memory:") as service, Client(service.url) as client:
-    client.create("november", TASK, budget=50)  # or goes on with it
+    client.create("november", TASK, budget=50)  # or opens it
     while True:
         try:
             with client.decide("november", wait=0) as decision:

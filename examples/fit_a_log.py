@@ -1,4 +1,4 @@
-"""From a log to a problem: what its arms earn, which limits can be kept, and the best mixture."""
+"""From a log to a problem: the arms' rewards, feasible limits, and the best mixture."""
 
 import csv
 import random

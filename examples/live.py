@@ -1,4 +1,4 @@
-"""A live campaign: which model answers the next question? Saved and restored on the way."""
+"""A live run: which model answers the next question? It is saved and restored on the way."""
 
 import random
 import tempfile
@@ -13,7 +13,7 @@ random.seed(1)
 
 
 def answer(model: str) -> tuple[float, float, float]:
-    """What an answer costs in cents, whether it was good, whether it did harm."""
+    """The cost of an answer in cents, whether it was good, whether it was bad."""
     luck = random.random()
     cost = CENTS[model] * random.uniform(0.8, 1.2)
     return cost, float(luck < GOOD[model]), float(luck > 1.0 - BAD[model])
@@ -28,7 +28,7 @@ while not controller.exhausted:
     cost, good, bad = answer(model)
     controller.tell(model, cost=cost, reward=good, penalty={"bad": bad})
     harm += bad
-    if sum(controller.pulls) == 100:  # as if the process ended here, and another went on
+    if sum(controller.pulls) == 100:  # another process can continue from here
         saved.write_bytes(controller.snapshot())
         controller = Controller.restore(saved.read_bytes())
         print(f"restored after {sum(controller.pulls)} questions from {saved}")

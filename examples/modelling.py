@@ -1,4 +1,4 @@
-"""The cases of docs/modelling.md: the best mixture of each, and what ``resolve`` makes of it."""
+"""The cases of docs/modelling.md: the best mixture of each, and the reward of ``resolve``."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A policy of your own in one file; docs/policies.md explains its parts."""
+"""Your own policy in one file; docs/own-policy.md explains its parts."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -10,7 +10,7 @@ from tightrope.policies.base import limits_of
 
 @dataclass(frozen=True)
 class Thrifty(IndexPolicy):
-    """Pull the arm with the smallest penalty per unit of cost so far, whatever it earns."""
+    """Pull the arm with the smallest penalty per unit of cost so far, ignoring rewards."""
 
     optimism: float = 0.1
     name: ClassVar[str] = "thrifty"

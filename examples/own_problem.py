@@ -1,4 +1,4 @@
-"""A problem of your own, from a TOML file: its best mixture, and how near a policy comes to it."""
+"""Your own problem, from a TOML file: its best mixture, and a policy's result."""
 
 from pathlib import Path
 

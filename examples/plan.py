@@ -1,4 +1,4 @@
-"""Before a campaign: what can this budget earn, and how should LyOn be set for it?"""
+"""Before a campaign: what can this budget earn, and which LyOn parameters suit it?"""
 
 from tightrope import LyOn, optimum, oracle, ready_problem, simulate
 from tightrope.arena.tuning import tune

@@ -1,4 +1,4 @@
-"""From a log to a plan: what will 100 dollars earn, at what risk, and how sure is that?"""
+"""From a log to a plan: the reward of 100 dollars, its risk, and the uncertainty."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ stream = np.random.default_rng(7)
 
 
 def logged(rows: int, dollars: float, score: float, bad: float) -> np.ndarray:
-    """What a log of one model would hold: dollars, score, whether the answer was bad."""
+    """A simulated log of one model: dollars, score, whether the answer was bad."""
     wrong = stream.random(rows) < bad
     spent = np.minimum(dollars * stream.gamma(4.0, 0.25, rows), 2.0)
     scores = np.clip(score - 0.5 * wrong + 0.1 * stream.standard_normal(rows), 0.0, 1.0)

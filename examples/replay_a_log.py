@@ -1,4 +1,4 @@
-"""What a log can tell: policies replayed over its rows, and a mixture of arms that nobody ran.
+"""Replay policies over the rows of a log, and evaluate a mixture of arms that nobody ran.
 
 python examples/replay_a_log.py
 """
@@ -12,7 +12,7 @@ from tightrope.policies import UniformRandom
 MODELS = ["small", "large"]
 SHARES = {"small": 0.2, "large": 0.8}
 
-# A router that sent most hard questions to the large model, and wrote down how likely that was.
+# A router that sent most hard questions to the large model and logged its probabilities.
 random = np.random.default_rng(4)
 hard = random.random(20_000) < 0.5
 chance = np.where(hard, 0.8, 0.3)  # of the large model

@@ -13,7 +13,7 @@ BAD = {"small": 0.12, "medium": 0.05, "large": 0.02}
 
 
 def answer(model: str) -> tuple[float, float, float]:
-    """Stands for a call: what it costs in cents, whether it was good, whether it did harm."""
+    """Simulate a call: its cost in cents, whether the answer was good, whether it was bad."""
     luck = random.random()
     cost = CENTS[model] * random.uniform(0.8, 1.2)
     return cost, float(luck < GOOD[model]), float(luck > 1.0 - BAD[model])
@@ -21,13 +21,13 @@ def answer(model: str) -> tuple[float, float, float]:
 
 store = sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp() + "/router.db"
 task = Task(list(CENTS), {"bad": Limit(0.07, per="pull")}, Scales(cost=1.2))
-campaign = open_campaign(  # creates it, or goes on
+campaign = open_campaign(  # creates or opens it
     store, "november", task=task, budget=100, policy=Resolve(), expire_after=3600
 )
 while True:
     try:
         ticket = campaign.ask()
-    except (ExhaustedError, WaitError) as end:  # wait: what is left is reserved for others
+    except (ExhaustedError, WaitError) as end:  # wait: the remaining budget is reserved
         print(end)
         break
     cost, good, bad = answer(ticket.arm)

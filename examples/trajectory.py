@@ -1,4 +1,4 @@
-"""How single runs go over time: the penalty per unit of cost, and the queue that brings it down."""
+"""Single runs over time: the penalty per unit of cost, and the queue that brings it down."""
 
 import tempfile
 from pathlib import Path

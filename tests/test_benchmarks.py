@@ -7,11 +7,12 @@ import subprocess
 import pytest
 
 from benchmarks.arena import main as run_arena
+from benchmarks.charts import CHARTS, draw
 from benchmarks.comparison import Row
 from benchmarks.families import Found, summed_up
 from benchmarks.gpu import printed_rates
 from benchmarks.growth import growth, main
-from benchmarks.page import NoBlockError, write
+from benchmarks.page import NoBlockError, publish, write
 from benchmarks.promises import declared
 from benchmarks.risk import FAMILIES as CELLS
 from benchmarks.risk import HALVES, cells, wilson, yardstick
@@ -43,6 +44,22 @@ def test_a_page_without_the_block_is_left_alone(page):
     with pytest.raises(NoBlockError, match="begin: c"):
         write({"a": "new", "c": "new"}, page)
     assert page.read_text() == PAGE
+
+
+def test_tables_of_a_block_become_csv_files_with_units_in_their_heads(page):
+    first = "| store | wait | speed |\n| --- | --- | --- |\n| `a` | 1.5 ms | 2,000 |\n"
+    second = "|  | ours | theirs |\n| --- | --- | --- |\n| size | 3 MB | 4 MB |\n| text | x | y |"
+    publish({"a": f"Before.\n\n{first}\n{second}\n\nAfter."}, page)
+    assert "begin: a -->\n\nBefore.\n\nAfter.\n\n<!-- end" in page.read_text()
+    data = page.parent / "data"
+    assert (data / "a.csv").read_text() == "store,wait (ms),speed\na,1.5,2000\n"
+    assert (data / "a-2.csv").read_text() == ",ours,theirs\nsize (MB),3,4\ntext,x,y\n"
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_charts_are_drawn_from_the_numbers_in_the_documentation(name, tmp_path):
+    assert CHARTS[name].rows()
+    assert draw(name, tmp_path).read_bytes().startswith(b"\x89PNG")
 
 
 def test_ahead_of_every_one():
@@ -126,6 +143,13 @@ def test_the_arena_of_the_benchmarks_ranks_as_the_arena_does(tmp_path):
         found = [(row["problem"], row["policy"], row["rank"]) for row in csv.DictReader(file)]
     rows = arena(problems, policies, [20.0], runs=3, progress=False).rows
     assert found == [(row.problem, row.policy, str(row.rank)) for row in rows]
+    with (tmp_path / "arena-policies.csv").open() as file:
+        best = {row["policy"]: (row["problems"], row["within"]) for row in csv.DictReader(file)}
+    assert best == dict.fromkeys(policies, ("2", "0"))  # three runs do not show enough
+    with (tmp_path / "arena-by-problem.csv").open() as file:
+        assert [(row["problem"], row["policy"]) for row in csv.DictReader(file)] == [
+            (row.problem, row.policy) for row in rows
+        ]
 
 
 def test_the_most_careful_arm_is_declared_safe():

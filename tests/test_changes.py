@@ -133,11 +133,11 @@ BAD_TOML = [
     (TOML.replace("at = 0.7\n", ""), "change 2: has arms; must have at and arms"),
     (
         TOML.replace("at = 0.7", "at = 0.5"),
-        "change 2: at = 0.5: must be above 0.5, that of change 1",
+        "change 2: at = 0.5: must be above 0.5, the value of change 1",
     ),
     (
         TOML.replace("0.7", "1.0"),
-        "change 2: at = 1.0: must lie between 0 and 1, a share of the budget",
+        "change 2: at = 1.0: must be a share of the budget, between 0 and 1",
     ),
     (TOML.replace("0.7", "'x'"), "change 2: at = 'x': must be a finite number"),
     (
@@ -161,7 +161,7 @@ BAD_TOML = [
 BAD = [
     (
         lambda: Change(0, [Arm("a", COIN, COIN)]),
-        "at = 0.0: must lie between 0 and 1, a share of the budget",
+        "at = 0.0: must be a share of the budget, between 0 and 1",
     ),
     (lambda: Change(0.5, 3), "arms = 3: must be a list of arms"),
     (lambda: Problem([Arm("a", COIN, COIN)], changes=3), "changes = 3: must be a list of changes"),
@@ -182,7 +182,7 @@ BAD = [
         lambda: Problem(
             [Arm("a", COIN, COIN)], changes=[Change(0.5, [Arm("a", COIN, COIN, COIN)])]
         ),
-        "change 1 (at 0.5), arm 'a': penalties = 1, limits = 0; must be as many",
+        "change 1 (at 0.5), arm 'a': penalties = 1, limits = 0; must be equal",
     ),
 ]
 
@@ -209,7 +209,7 @@ def test_the_oracle_says_what_to_take_instead() -> None:
         oracle(changing(0.8, BEFORE, (0.5, AFTER), name="x"))
     assert str(caught.value) == (
         "oracle: the best stationary policy is defined for arms that do not change;"
-        " problem 'x' changes; take optimum(problem, budget), or oracle(phase.problem) for each of"
+        " problem 'x' changes; use optimum(problem, budget), or oracle(phase.problem) for each of"
         " problem.phases"
     )
 

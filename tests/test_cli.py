@@ -129,8 +129,8 @@ def test_a_task_cannot_be_simulated(shell, tmp_path):
         status, out, err = shell(command[0], str(path), *command[1:])
         assert (status, out) == (2, "")
         assert err == (
-            f"tightrope: {path}: arms have only names, so it is a task; simulating needs the laws:"
-            " cost, reward and penalty of every arm\n"
+            f"tightrope: {path}: arms have only names, so this is a task; simulating needs the "
+            "cost, reward and penalty distributions of every arm\n"
         )
 
 

@@ -198,7 +198,7 @@ def test_telling_twice_is_harmless_and_otherwise_is_refused(campaign):
     ticket = campaign.json("ask")["id"]
     for _ in range(2):
         campaign.good("tell", ticket, *OUTCOME)
-    assert "was told cost 0.5" in campaign.bad("tell", ticket, "--cost", 0.6, *OUTCOME[2:])
+    assert "was reported as cost 0.5" in campaign.bad("tell", ticket, "--cost", 0.6, *OUTCOME[2:])
     status = campaign.json("status")
     assert (status["told"], status["quarantined"], status["spent"]) == (1, 1, 0.5)
 
@@ -245,7 +245,7 @@ def test_the_quarantine_is_corrected_and_emptied(campaign):
     one, two, three = [report["number"] for report in campaign.json("quarantine")]
     assert "taken as corrected" in campaign.good("quarantine", "correct", one, *OUTCOME)
     assert "discarded" in campaign.good("quarantine", "discard", two, "--note", "their mistake")
-    assert "must be a kept report" in campaign.bad("quarantine", "discard", two)
+    assert "must be a report in quarantine" in campaign.bad("quarantine", "discard", two)
     assert "NUMBER" in campaign.bad("quarantine", "discard")
     assert "takes no outcome" in campaign.bad("quarantine", "discard", three, "--cost", 1)
     found = campaign.json("quarantine", "--id", ticket, *OUTCOME, "correct", three)
@@ -474,7 +474,7 @@ def test_arms_and_budget_come_and_go(campaign):
     arms = {one["arm"]: one["retired"] for one in campaign.json("status")["arms"]}
     assert arms == {"haiku": True, "sonnet": False, "opus": False, "fable": False}
     assert "haiku (retired)" in campaign.good("status")
-    assert "knows no costs" in campaign.bad("reprice", "opus", "--cost", 0.5)
+    assert "has no known costs" in campaign.bad("reprice", "opus", "--cost", 0.5)
     assert "--cost or --penalty" in campaign.bad("reprice", "opus")
 
 

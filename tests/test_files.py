@@ -289,7 +289,7 @@ def test_a_file_that_may_not_grow(results, tmp_path):
 def test_interrupted_results_do_not_replace_complete_ones(results, tmp_path):
     path = tmp_path / "runs.npz"
     results.save(path)
-    with pytest.raises(ResultsError, match="holds complete results, these were interrupted"):
+    with pytest.raises(ResultsError, match="holds complete results, and these were interrupted"):
         interrupted(results).save(path)
     assert Results.load(path).complete
     interrupted(results).save(path, overwrite=True)

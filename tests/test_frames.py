@@ -128,17 +128,19 @@ def test_the_first_that_is_installed(dollars, monkeypatch):
     without("pandas")
     assert type(dollars.to_frame()).__module__.startswith("polars")
     with pytest.raises(
-        TightropeError, match=r'need pandas, not installed; pip install "tightrope\[pandas\]"$'
+        TightropeError,
+        match=r'need pandas, which is not installed; pip install "tightrope\[pandas\]"$',
     ):
         dollars.to_frame("pandas")
     without("pandas", "polars")
     assert type(dollars.to_frame()).__module__.startswith("pyarrow")
     without(*frames.LIBRARIES)
-    with pytest.raises(TightropeError, match="pandas, polars or pyarrow, not installed"):
+    with pytest.raises(TightropeError, match="pandas, polars or pyarrow, which is not installed"):
         dollars.runs_frame()
     without("narwhals")
     with pytest.raises(
-        TightropeError, match=r'need narwhals, not installed; pip install "tightrope\[pandas\]"$'
+        TightropeError,
+        match=r'need narwhals, which is not installed; pip install "tightrope\[pandas\]"$',
     ):
         dollars.to_frame()
 

@@ -138,4 +138,4 @@ def test_a_signal_in_a_callback_of_llvm_ends_the_command(number, status):
         [sys.executable, "-c", PROGRAM, str(int(number)), *words], capture_output=True, text=True
     )
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
-    assert done.stderr == "tightrope: interrupted before anything was finished\n"
+    assert done.stderr == "tightrope: interrupted before any work was finished\n"

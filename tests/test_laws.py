@@ -304,9 +304,9 @@ def test_toml_forms(table: dict[str, object], outcome: object) -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"bernouli": 0.4}, "unknown law 'bernouli'; did you mean 'bernoulli'?"),
-        (0.4, "0.4: must be a table of one law, such as { bernoulli = 0.4 }"),
-        ({}, "{}: must be a table of one law, such as { bernoulli = 0.4 }"),
+        ({"bernouli": 0.4}, "unknown distribution 'bernouli'; did you mean 'bernoulli'?"),
+        (0.4, "0.4: must be a table of one distribution, such as { bernoulli = 0.4 }"),
+        ({}, "{}: must be a table of one distribution, such as { bernoulli = 0.4 }"),
         ({"beta": 2}, "beta = 2: must be a list or table of a, b, low, high"),
         ({"beta": [2]}, "beta = [2]: must have 'b'"),
         ({"uniform": [1, 2, 3]}, "uniform = [1, 2, 3]: must be a list or table of low, high"),

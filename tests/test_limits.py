@@ -98,11 +98,11 @@ name = "opus"
 
 BAD = [
     (lambda: Limit(0.1, per="click"), "per = 'click': must be 'cost', 'pull', 'reward'"),
-    (lambda: Limit(), "Limit(): must have either at_most or total"),
-    (lambda: Limit(1, total=2), "Limit(1, total=2): must have either at_most or total"),
+    (lambda: Limit(), "Limit(): must have exactly one of at_most and total"),
+    (lambda: Limit(1, total=2), "Limit(1, total=2): must have exactly one of at_most and total"),
     (lambda: Limit(total=2, per="pull"), "per = 'pull': must be left out beside total"),
     (lambda: Limit(1, of="bad"), "of = 'bad': must be 'cost' or 'reward', or be left out"),
-    (lambda: Limit(1, of="cost"), "of = 'cost': must not be what it is per"),
+    (lambda: Limit(1, of="cost"), "of = 'cost': must differ from per"),
     (
         lambda: Limit(total=1, of="cost"),
         "of = 'cost': must not be limited in total; the budget does that",
@@ -114,11 +114,11 @@ BAD = [
     ),
     (
         lambda: Problem(arms(*MEANS), limits={"cpa": Limit(2, of="cost", per="reward")}),
-        "arm 'arm 0': penalties = 1, limits = 0; must be as many",
+        "arm 'arm 0': penalties = 1, limits = 0; must be equal",
     ),
     (
         lambda: oracle(Problem(arms(*MEANS), limit=Limit(total=500))),
-        "limit = 500.0 in total: must come with a budget, over which it is spread",
+        "limit = 500.0 in total: must come with a budget, which it is spread over",
     ),
 ]
 
@@ -395,7 +395,7 @@ def test_what_is_known_need_not_be_told():
         ({"cost": 2, "reward": 1, "penalty": 0}, "cost = 2: must be a number in [0, 1]"),
         (
             {"cost": 0.5, "reward": 1, "penalty": 0},
-            "cost = 0.5 of arm 'haiku': must be 1, which is known; or leave it out",
+            "cost = 0.5 of arm 'haiku': must be the known value 1, or be left out",
         ),
         ({"reward": 1}, "penalty = None: must be a number, or by name: 'bad'"),
         ({"penalty": 0}, "reward = None: must be a number in [0, 1]"),
@@ -472,14 +472,14 @@ def test_plain_python_agrees_on_shares_and_price_lists():
 
 
 BAD_KNOWN = [
-    (lambda: Share(["a"], at_least=1.5), "at_least = 1.5: must lie between 0 and 1, a share"),
+    (lambda: Share(["a"], at_least=1.5), "at_least = 1.5: must be a share, between 0 and 1"),
     (lambda: Share([], at_least=0.5), "arms = []: must name at least one arm"),
-    (lambda: Share(["a"]), "must have either at_least or at_most"),
+    (lambda: Share(["a"]), "must have exactly one of at_least and at_most"),
     (
         lambda: Task(["a", "b"], {"new": Share(["c"], at_least=0.5)}),
         "limit 'new': share: 'c' is not an arm; known: a, b",
     ),
-    (lambda: Task(["a", "b"], costs={"a": 1}), "costs: that of arm 'b' is missing"),
+    (lambda: Task(["a", "b"], costs={"a": 1}), "costs: arm 'b' is missing"),
     (lambda: Task(["a", "b"], costs=0), "costs = 0.0: must be positive"),
     (lambda: Task(["a"], skip="a"), "skip = 'a': must come with costs"),
     (
@@ -538,7 +538,7 @@ def test_the_outlook_names_a_limit_that_cannot_be_kept():
     assert found.infeasible == ("bad",)
     assert 0.1 < found.limits[0].least < 0.5
     assert "no mixture of the arms keeps bad (at least 0." in str(found)
-    assert "is needed), but for 0.01" in str(found)
+    assert "is needed) (doubt: 0.01)" in str(found)
     assert not found.safe
 
 

@@ -85,7 +85,7 @@ def test_a_share_is_a_text(bound, per):
         assert limits_of([f"some={text}"]) == {"some": share}
     with pytest.raises(ProblemError, match=r"limit 'some'.*'x' is not an arm"):
         Task(["a", "b"], {"some": f"at {bound} 20% for x"})
-    with pytest.raises(ProblemError, match=r"must lie between 0 and 1"):
+    with pytest.raises(ProblemError, match=r"must be a share, between 0 and 1"):
         Task(["a", "b"], {"some": f"at {bound} 120% for a"})
     with pytest.raises(ProblemError, match=r"must be a number or a percentage"):
         Task(["a", "b"], {"some": f"at {bound} many for a"})
@@ -244,7 +244,7 @@ def test_fit_warns_of_a_number_and_refuses_what_never_binds(shell, tmp_path):
     words = ["fit", str(log), "--arm", "model", "--cost", "usd", "--reward", "score", "--limit"]
     assert "0.05/pull" not in shell(*words, "bad=50%/pull")[2]
     status, _, err = shell(*words, "bad=0.5")
-    assert (status, err.count("a number alone means per unit of cost")) == (0, 1)
+    assert (status, err.count("a plain number means per unit of cost")) == (0, 1)
     status, _, err = shell(*words, "bad=3/pull")
     assert (status, err.count("\n")) == (2, 1)
     assert "did you mean 0.03?" in err
@@ -270,7 +270,9 @@ def public_with_a_budget():
 @pytest.mark.parametrize(("function", "word"), [*public_with_a_budget()])
 def test_every_public_function_takes_both_words(function, word):
     other = {"budget": "budgets", "budgets": "budget"}[word]
-    with pytest.raises(InputError, match=f"{other} and {word} are the same; must be {word}"):
+    with pytest.raises(
+        InputError, match=f"{other} and {word} are the same parameter; must be {word}"
+    ):
         function(**{word: 10, other: 10})
     needed = [one for one in inspect.signature(function).parameters if one != word][:2]
     with pytest.warns(DeprecationWarning, match=f"is called {word}") as caught, \
@@ -354,5 +356,5 @@ def test_scales_that_a_log_shows_bind_only_percentages():
     for made in (task_of, problem_of):
         with pytest.raises(ProblemError, match=r"can never bind.*did you mean 0\.03"):
             made(coins, {"bad": Limit(3, per="pull")})
-        with pytest.warns(LimitWarning, match="a number alone means per unit of cost"):
+        with pytest.warns(LimitWarning, match="a plain number means per unit of cost"):
             made(coins, {"bad": 0.5})

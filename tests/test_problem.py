@@ -162,7 +162,7 @@ BAD_TOML = [
     (PAPER.replace("0.8", "true", 1), "limit = True: must be a finite number"),
     (PAPER.replace("0.8", "0", 1), "limit = 0.0: must be positive"),
     (PAPER.replace("0.8", "[1, -2]", 1), "limit 2 = -2.0: must be positive"),
-    (PAPER.replace("0.8", "[1, 2]", 1), "arm 'bold': penalties = 1, limits = 2; must be as many"),
+    (PAPER.replace("0.8", "[1, 2]", 1), "arm 'bold': penalties = 1, limits = 2; must be equal"),
     (PAPER.replace("0.8", "nan", 1), "limit = nan: must be a finite number"),
     ("name = 3\n" + PAPER, "name = 3: must be a string"),
     (
@@ -181,15 +181,18 @@ BAD_TOML = [
     ),
     (
         arm_with("penalty = { bernuli = 0.5 }"),
-        "arm 'bold', penalty: unknown law 'bernuli'; did you mean 'bernoulli'?",
+        "arm 'bold', penalty: unknown distribution 'bernuli'; did you mean 'bernoulli'?",
     ),
     (
         arm_with("cost = { cost-above = 0.5 }"),
-        "arm 'bold', cost: CostAbove(threshold=0.5) must be a law of its own,"
+        "arm 'bold', cost: CostAbove(threshold=0.5) must be a distribution of its own,"
         " such as Bernoulli(0.4)",
     ),
-    (arm_with("name = 3"), "arm name 3: must be a string, not empty"),
-    (PAPER.replace("careful", "bold"), "arm 2: name 'bold' is that of arm 1; names must differ"),
+    (arm_with("name = 3"), "arm name 3: must be a non-empty string"),
+    (
+        PAPER.replace("careful", "bold"),
+        "arm 2: name 'bold' is already the name of arm 1; names must differ",
+    ),
     (
         PAPER.replace("reward", "reword", 1),
         "arm 1: unknown key 'reword'; did you mean 'reward'?",
@@ -265,11 +268,11 @@ BAD = [
     (lambda: Problem([Arm("a", COIN, COIN)], scales=2), "scales = 2: must be a Scales, or 'grow'"),
     (
         lambda: Problem([Arm("a", COIN, COIN, COIN)]),
-        "arm 'a': penalties = 1, limits = 0; must be as many",
+        "arm 'a': penalties = 1, limits = 0; must be equal",
     ),
     (
         lambda: Problem([Arm("a", COIN, COIN)], 0.5, Scales(penalty=[1, 2])),
-        "scales: penalties = 2, limits = 1; must be as many",
+        "scales: penalties = 2, limits = 1; must be equal",
     ),
     (
         lambda: Problem([Arm("a", COIN, COIN, COIN)], float("inf")),
@@ -293,18 +296,18 @@ BAD = [
         lambda: Problem([Arm("a", Constant(0), COIN)]),
         "arm 'a', cost: mean 0.0 must be positive, or pulls would never spend the budget",
     ),
-    (lambda: Arm("", COIN, COIN), "arm name '': must be a string, not empty"),
+    (lambda: Arm("", COIN, COIN), "arm name '': must be a non-empty string"),
     (
         lambda: Arm("a", 0.4, COIN),
-        "arm 'a', cost: 0.4 must be a law of its own, such as Bernoulli(0.4)",
+        "arm 'a', cost: 0.4 must be a distribution of its own, such as Bernoulli(0.4)",
     ),
     (
         lambda: Arm("a", COIN, COIN, 0.4),
-        "arm 'a', penalty: 0.4 must be a law, such as Bernoulli(0.4)",
+        "arm 'a', penalty: 0.4 must be a distribution, such as Bernoulli(0.4)",
     ),
     (
         lambda: Arm("a", Arm.from_rows("b", [(1, 1)]).cost, COIN),
-        "arm 'a': cost, reward must all be columns of the same rows, or none of them",
+        "arm 'a': cost, reward must all be columns of the same rows, or none may be",
     ),
     (
         lambda: Arm.from_rows("a", []),
@@ -317,8 +320,8 @@ BAD = [
     (lambda: Scales(penalty=[1, 0]), "scale of penalty 2 = 0.0: must be positive"),
     (
         lambda: Arm("a", Uniform(0, 1), CostAbove(0.5), CostAbove(0.5 + 1e-12)).cells(),
-        "arm 'a', cost: thresholds 0.5 and 0.500000000001 are too close:"
-        " costs must lie between them",
+        "arm 'a', cost: thresholds 0.5 and 0.500000000001 are too close together: costs must "
+        "lie between them",
     ),
 ]
 
@@ -483,7 +486,7 @@ def test_many_coins_without_a_limit_and_with_names() -> None:
         (([0.0], [0.5], [0.5]), "arm 1, cost: bernoulli p = 0.0: must be positive, at most 1"),
         (([0.5, 0.5], [0.5, 1.5], [0.5, 1]), "arm 2, reward: bernoulli p = 1.5: must lie in"),
         (([0.5], [0.5], [float("nan")]), "arm 1, penalty: bernoulli p = nan: must lie in [0, 1]"),
-        (([0.5], [0.5], [[0.5, 0.5]]), "penalties: penalties = 2, limits = 1; must be as many"),
+        (([0.5], [0.5], [[0.5, 0.5]]), "penalties: penalties = 2, limits = 1; must be equal"),
     ],
 )
 def test_bad_coins_are_named(given: tuple[list[object], ...], message: str) -> None:

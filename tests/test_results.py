@@ -305,8 +305,8 @@ def test_problems_and_policies_by_name(paper):
         ("paper", ["lyon", "lyon:detla0=1"], "parameter 'detla0' is unknown; did you mean"),
         ("paper", ["lyon", LyOn()], r"policies: .*'lyon', 'lyon'.* must all be different"),
         (["paper", "paper"], "lyon", r"problems: .*'paper', 'paper'.* must all be different"),
-        ([], "lyon", "problems: none is given"),
-        ("paper", [], "policies: none is given"),
+        ([], "lyon", "problems: must have at least one"),
+        ("paper", [], "policies: must have at least one"),
         (3, "lyon", "problem: 3 cannot be simulated"),
     ],
 )

@@ -186,20 +186,23 @@ BAD_TASKS: list[tuple[Callable[[], object], str]] = [
     (lambda: Task([]), "arms = []: must hold at least one arm"),
     (lambda: Task("ab"), "arms = 'ab': must be a list of names"),
     (lambda: Task(3), "arms = 3: must be a list of names"),  # type: ignore[arg-type]
-    (lambda: Task(["a", ""]), "arm name '': must be a string, not empty"),
-    (lambda: Task(["a", ["b"]]), "arm name ['b']: must be a string, not empty"),  # type: ignore[list-item]
-    (lambda: Task(["a", "b", "a"]), "arm 3: name 'a' is that of arm 1; names must differ"),
+    (lambda: Task(["a", ""]), "arm name '': must be a non-empty string"),
+    (lambda: Task(["a", ["b"]]), "arm name ['b']: must be a non-empty string"),  # type: ignore[list-item]
+    (
+        lambda: Task(["a", "b", "a"]),
+        "arm 3: name 'a' is already the name of arm 1; names must differ",
+    ),
     (lambda: router(limits={"bad": Limit(0)}), "limit 'bad' = 0.0: must be positive"),
     (
         lambda: router(limits={"bad": "one"}),
         "limit 'bad': 'one' must be a number or a percentage, such as 0.05/pull, 5% per pull or 30"
         " in total",
     ),
-    (lambda: router(limits={"": Limit(1)}), "limit name '': must be a string, not empty"),
-    (lambda: router(limits={3: Limit(1)}), "limit name 3: must be a string, not empty"),
+    (lambda: router(limits={"": Limit(1)}), "limit name '': must be a non-empty string"),
+    (lambda: router(limits={3: Limit(1)}), "limit name 3: must be a non-empty string"),
     (
         lambda: router(limits={"cost": Limit(1)}),
-        "limit name 'cost': must not be that of another channel",
+        "limit name 'cost': must differ from the names of the other channels",
     ),
     (lambda: router(limits=[1, 2]), "limits = [1, 2]: must be numbers by name, or use limit"),
     (
@@ -225,7 +228,7 @@ BAD_TASKS: list[tuple[Callable[[], object], str]] = [
         "smallest_cost = 2.5: must lie above 0, at most 2.0, the scale of cost",
     ),
     (lambda: router(smallest_cost="1"), "smallest_cost = '1': must be a finite number"),
-    (lambda: router(slack=1.5), "slack = 1.5: must be at most 1, a share of the limits"),
+    (lambda: router(slack=1.5), "slack = 1.5: must be a share of the limits, at most 1"),
     (lambda: router(slack=float("nan")), "slack = nan: must be a finite number"),
     (lambda: router(name=3), "name = 3: must be a string"),
     (lambda: router(safe="opsu"), "safe = 'opsu': is not an arm; did you mean 'opus'?"),
@@ -233,7 +236,7 @@ BAD_TASKS: list[tuple[Callable[[], object], str]] = [
     (lambda: router(safe=True), "safe = True: must be the name of an arm, or a number from 0 to 1"),
     (
         lambda: router(safe_rates={"bad": 0.01}),
-        "safe_rates = {'bad': 0.01}: must come with safe, their arm",
+        "safe_rates = {'bad': 0.01}: must come with safe, the arm that they are about",
     ),
     (
         lambda: router(safe=0, safe_rates=0.01),
@@ -484,7 +487,7 @@ BAD_NAMES: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: shop(arms=[Arm("x", COIN, COIN, COIN)]),
-        "arm 'x': penalties = 1, limits = 2; must be as many",
+        "arm 'x': penalties = 1, limits = 2; must be equal",
     ),
     (
         lambda: shop(arms=[Arm("x", COIN, COIN, {"bad": Constant(3), "dollars": COIN})]),
@@ -492,7 +495,7 @@ BAD_NAMES: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: Arm("x", COIN, COIN, {"bad": 3}),  # type: ignore[dict-item]
-        "arm 'x', bad: 3 must be a law, such as Bernoulli(0.4)",
+        "arm 'x', bad: 3 must be a distribution, such as Bernoulli(0.4)",
     ),
     (
         lambda: shop(arms=[X], changes=[Change(0.5, [Arm("x", COIN, COIN, {"bad": COIN})])]),
@@ -509,12 +512,12 @@ BAD_NAMES: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: Problem.from_toml(SHOP.replace("{ constant = 1.0 }", "3")),
-        "arm 'y', dollars: 3: must be a table of one law, such as { bernoulli = 0.4 }",
+        "arm 'y', dollars: 3: must be a table of one distribution, such as { bernoulli = 0.4 }",
     ),
     (
         lambda: Problem.from_toml("slack = 0.1\n" + SHOP),
-        "slack = 0.1: must be left out; only a task declares it, for a problem it follows from the"
-        " laws",
+        "slack = 0.1: must be left out; only a task declares it, for a problem it follows from "
+        "the distributions",
     ),
     (
         lambda: Problem.from_bernoulli([0.5], [0.5], [1.5], limits={"bad": Limit(1)}),
@@ -551,8 +554,8 @@ def test_simulating_a_task_says_what_is_missing(tmp_path: Path) -> None:
     with pytest.raises(ProblemError) as caught:
         load_problem(path)
     assert str(caught.value) == (
-        f"{path}: arms have only names, so it is a task; simulating needs the laws: cost, reward"
-        " and penalty of every arm"
+        f"{path}: arms have only names, so this is a task; simulating needs the cost, reward "
+        "and penalty distributions of every arm"
     )
 
 

@@ -40,7 +40,7 @@ LICENCES = (
     "LICENSES/uPlot.txt",
 )
 SKIPPED = ("dev", "docs", "gpu", "gpu-cuda12")  # of the extras: asked for by name
-BARE = "the client alone"  # without what it does not import: docs/client.md
+BARE = "the client alone"  # without what it does not import: docs/service.md
 SIMULATE = "simulate paper --policy lyon --budget 1000 --runs 50 --seed 1 --json".split()
 
 

@@ -5,8 +5,8 @@
 
 The logs are the small sample of the Open Bandit Dataset in the wheel of obp (Apache 2.0): for each
 of three campaigns 10,000 impressions chosen at random and 10,000 chosen by Thompson sampling
-("bts"), each with its item, whether it was clicked, and how likely that item was. An impression is
-a unit of cost, a click the reward. See docs/data-sets.md.
+("bts"), each with its item, whether it was clicked, and the item's probability. An impression is a
+unit of cost, a click the reward. See docs/data-sets.md.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ CAMPAIGNS = ("men", "women", "all")
 CAMPAIGN = "men"  # the one that is planned
 METHODS = ("ips", "snips", "dr")
 FEATURE = "item_feature_1"  # anonymous; items that share it are a kind
-FEW_ITEMS = 4  # kinds with so many items or fewer are small
-SMALL = 0.2  # the share of the impressions that small kinds get at least
+FEW_ITEMS = 4  # kinds with at most this many items are small
+SMALL = 0.2  # the smallest share of the impressions for small kinds
 POLICIES = ("resolve", "ts-lp:update=true", "uniform-random")
 BUDGET = 10_000  # impressions of the plan
-REPLAYED = {"rejection": 400, "queues": 1500}  # budgets for which the rows suffice
+REPLAYED = {"rejection": 400, "queues": 1500}  # budgets with enough rows
 SPLITS = 100
 TELLING = 1.96 + 0.84  # standard errors for a 95 % interval above 0 in 80 % of logs
 
@@ -54,7 +54,7 @@ def kinds_of(wheel: Path, campaign: str) -> dict[str, str]:
 
 
 def columns_of(wheel: Path, behaviour: str, campaign: str) -> Columns:
-    """A log of the wheel with the kinds of its items, and how likely the kind is at random."""
+    """A log of the wheel with the kinds of its items, and the kind's probability at random."""
     text = read(wheel, f"obp/dataset/obd/{behaviour}/{campaign}/{campaign}.csv")
     lines = list(csv.DictReader(io.StringIO(text)))
     kinds = kinds_of(wheel, campaign)
@@ -89,11 +89,11 @@ def clicked(clicks: Sequence[int]) -> dict[str, Any]:
 
 
 def checked(wheel: Path, campaign: str) -> list[dict[str, Any]]:
-    """What each log says of the other's mixture of items, beside what that one earned itself.
+    """Each log's estimate of the other's mixture of items, beside that mixture's own reward.
 
-    ``errors_apart``: the difference in standard errors of both. ``rows_to_tell``: how many rows of
-    such a log tell the two mixtures apart (the 95 % interval of the gain is above 0) four times in
-    five, if the gain is what their own logs say.
+    ``errors_apart``: the difference in standard errors of both. ``rows_to_tell``: the number of
+    rows that distinguish the two mixtures (the 95 % interval of the gain is above 0) four times in
+    five, if the gain is that of their own logs.
     """
     columns = {name: columns_of(wheel, name, campaign) for name in ("random", "bts")}
     logs = {name: by_item(one) for name, one in columns.items()}
@@ -230,7 +230,7 @@ def print_replays(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def draw(checks: Sequence[dict[str, Any]], log: Log, path: Path) -> None:
-    """What the random log says of bts beside what it earned; the kinds' click rates."""
+    """The random log's estimate of bts beside its own reward; the kinds' click rates."""
     import matplotlib
 
     matplotlib.use("Agg")

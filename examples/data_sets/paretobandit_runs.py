@@ -5,9 +5,9 @@ scikit-learn, joblib and tqdm; tightrope is not needed there. A job comes as JSO
 the runs go as JSON to standard output. Settings are those of the wheel's demo: its tuned
 exploration, forgetting and weight of the priors, the pacer that adapts, no static price penalty.
 
-``contexts``, what the router sees of a request: "prompt", its text by the wheel's own encoder if
-sentence-transformers is installed, otherwise 25 components of the frequencies of words, made from
-the prompts of the other table (val.jsonl); or "benchmark", which benchmark it is from. ``warm``: it
+``contexts``: the router's features of a request: "prompt", its text by the wheel's own encoder if
+sentence-transformers is installed, otherwise 25 components of word frequencies, fitted to the
+prompts of the other table (val.jsonl); or "benchmark", the benchmark that it is from. ``warm``: it
 starts from priors and first learns on the other table, as in the demo. The priors in the wheel are
 for its own encoder; for other features they are made in the same way from the other table.
 """

@@ -1,12 +1,12 @@
-"""Which language model should answer, if a request may cost so much on average?
+"""Which language model should answer, given a limit on the average price of a request?
 
     python examples/data_sets/routing.py
     python examples/data_sets/routing.py --orders 200 --out routing --with-paretobandit PYTHON
 
 The table is test_holdout.jsonl in the wheel of paretobandit (Apache 2.0): 1824 prompts of public
-benchmarks, and for each of three models how good its answer was, in [0, 1], and what it cost in
-dollars. Every answer is known, so that policies can be replayed exactly. A request is a unit of
-cost, dollars are the penalty. See docs/data-sets.md.
+benchmarks, and for each of three models the quality of its answer, in [0, 1], and its price in
+dollars. Every answer is known, so policies can be replayed exactly. A request is a unit of cost,
+dollars are the penalty. See docs/data-sets.md.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ THEIRS = {
     "ParetoBandit": ("prompt", True),
     "ParetoBandit, benchmarks": ("benchmark", True),
     "ParetoBandit, cold": ("prompt", False),
-}  # what it sees of a request, and whether it first learns from the other table
+}  # its features of a request, and whether it first learns from the other table
 SCRIPT, NEEDS = "paretobandit_runs.py", "import joblib, numpy, sklearn, tqdm"
-MARKED = 1.01  # a policy that spends more than so much of the limit is hollow in the picture
+MARKED = 1.01  # a policy that spends more than this share of the limit is hollow in the picture
 FOLDER = "pareto_bandit/data/examples"
 Runs = tuple[list[float], list[float], list[Sequence[float]]]  # per order, as ``our_runs`` says
 
@@ -55,8 +55,8 @@ Runs = tuple[list[float], list[float], list[Sequence[float]]]  # per order, as `
 class Row:
     """A policy at a limit over all orders: rewards and dollars are per request.
 
-    ``spend``: dollars over the limit. ``behind``: the best fixed mixture's reward on the table less
-    the policy's. Intervals are of 95 %, over orders of these rows.
+    ``spend``: dollars divided by the limit. ``behind``: the best fixed mixture's reward on the
+    table minus the policy's. Intervals are 95 % intervals over orders of these rows.
     """
 
     policy: str
@@ -109,8 +109,8 @@ def fitted(columns: Columns) -> tuple[FullTable, Problem]:
 def best_by_group(table: FullTable, group: Sequence[Any], limit: float) -> float:
     """The largest mean reward of a mixture per group that keeps the limit on mean dollars.
 
-    By duality: the smallest value over prices p >= 0 of a dollar of p limit + the mean over groups
-    of the best model's reward less p times its dollars. A convex function of one number.
+    By duality: the minimum over prices p >= 0 of a dollar of p limit + the mean over groups of the
+    best model's reward minus p times its dollars. A convex function of one number.
     """
     _, place = np.unique(np.asarray(group), return_inverse=True)
     reward, dollars = (
@@ -132,7 +132,7 @@ def best_by_group(table: FullTable, group: Sequence[Any], limit: float) -> float
 
 
 def orders_of(count: int, orders: int) -> list[list[int]]:
-    """The orders of the rows in which everybody sees them."""
+    """The orders of the rows, the same for all policies."""
     return [np.random.default_rng([17, k]).permutation(count).tolist() for k in range(orders)]
 
 
@@ -166,7 +166,7 @@ def their_runs(
     python: str, wheel: Path, arms: Sequence[str], orders: Sequence[list[int]], contexts: str,
     warm: bool,
 ) -> tuple[list[Runs], str]:  # fmt: skip
-    """ParetoBandit's runs by limit, as ``our_runs`` gives them, and what it sees of a request."""
+    """ParetoBandit's runs by limit, like those of ``our_runs``, and its features of a request."""
     job = {"wheel": str(wheel), "tables": ["val", "test_holdout"], "limits": LIMITS,
            "orders": orders, "contexts": contexts, "warm": warm}  # fmt: skip
     found = json.loads(started([python, Path(__file__).with_name(SCRIPT)], json.dumps(job)))
@@ -183,7 +183,7 @@ def their_runs(
 
 
 def started(command: Sequence[str | Path], told: str = "") -> str:
-    """What another Python prints; raises an ``InputError`` with its last line where it fails."""
+    """The output of another Python; raises an ``InputError`` with its last line if it fails."""
     place = f"--with-paretobandit {str(command[0])!r}"
     try:
         done = subprocess.run(command, input=told, capture_output=True, text=True)
@@ -217,7 +217,7 @@ def row_of(label: str, limit: float, best: float, rewards: Any, dollars: Any, sh
 def compared(
     wheel: Path, table: FullTable, problem: Problem, orders: int, python: str | None
 ) -> tuple[list[Row], str | None]:
-    """A row per limit and policy, and what ParetoBandit sees of a prompt, if it takes part."""
+    """A row per limit and policy, and ParetoBandit's features of a prompt, if it takes part."""
     before, _ = fitted(columns_of(wheel, "val"))
     means = before.outcomes.mean(axis=0)
     channels = ("cost", "reward", "dollars")
@@ -287,7 +287,7 @@ def print_rows(rows: Sequence[Row], features: str | None) -> None:
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """Reward less that of the best fixed mixture, and spend over the limit, by limit."""
+    """Reward minus that of the best fixed mixture, and spend over the limit, by limit."""
     import matplotlib
 
     matplotlib.use("Agg")

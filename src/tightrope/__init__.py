@@ -1,11 +1,11 @@
-"""tightrope: decisions under a budget and a promise (constrained budgeted bandits).
+"""tightrope: bandits with a budget and limits on penalties.
 
 There are K arms. Every pull takes a random cost from a fixed budget, earns a random reward and
-incurs random penalties. The goal: the largest total reward while each penalty, per unit of cost,
-stays under its limit.
+incurs random penalties. The goal is the largest total reward while each penalty stays within its
+limit, for example per unit of cost.
 
-Here are the names that most programs need. ``tightrope.policies`` has every policy,
-``tightrope.errors`` every error and warning, ``tightrope.data`` what is done with logs.
+This module has the names that most programs need. ``tightrope.policies`` has every policy,
+``tightrope.errors`` every error and warning, ``tightrope.data`` the functions for logs.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from tightrope.problem import Scales as Scales
     from tightrope.problem import Share as Share
     from tightrope.problem import Task as Task
+    from tightrope.problem import Types as Types
     from tightrope.problem.distributions import Bernoulli as Bernoulli
     from tightrope.problem.distributions import Beta as Beta
     from tightrope.problem.distributions import Constant as Constant
@@ -87,7 +88,7 @@ _LAZY = {
         "optimum.pi_star": "oracle",
         "policies": "ChoicePolicy IndexPolicy LyOff LyOn Policy Resolve Setup Stationary"
         " limits_of parse_policy",
-        "problem": "Arm Change Limit Phase Problem Scales Share Task",
+        "problem": "Arm Change Limit Phase Problem Scales Share Task Types",
         "problem.distributions": "Bernoulli Beta Constant CostAbove Discrete Empirical"
         " TruncatedNormal TwoPoint Uniform",
         "problem.ready": "load_problem ready_names ready_problem",
@@ -123,7 +124,7 @@ _MOVED = {
 def _found(name: str) -> Any:
     if name in _MOVED:
         place = f"tightrope.{_MOVED[name]}"
-        text = f"tightrope.{name} has moved to {place}; version 0.4 has it there alone"
+        text = f"tightrope.{name} has moved to {place}; version 0.4 removes the old name"
         warnings.warn(text, DeprecationWarning, stacklevel=2)
         return getattr(importlib.import_module(place), name)
     if name in ("data", "policies"):
@@ -135,7 +136,7 @@ def _found(name: str) -> Any:
     return found
 
 
-if not TYPE_CHECKING:  # type checkers know the names above, and no others
+if not TYPE_CHECKING:  # type checkers see only the names above
     __getattr__ = _found
 
 
@@ -146,8 +147,8 @@ def __dir__() -> list[str]:
 class _Package(types.ModuleType):
     """``tightrope.optimum`` and ``arena`` are functions, though packages have these names too.
 
-    The import system sets a package as an attribute of the one around it; these two ignore that.
-    The packages are in ``sys.modules`` all the same.
+    The import system sets a package as an attribute of its parent package; these two ignore that.
+    The packages are still in ``sys.modules``.
     """
 
     @property

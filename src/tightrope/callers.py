@@ -1,4 +1,4 @@
-"""What a caller said: a warning at the caller's own line, and two words for one parameter."""
+"""Warnings at the caller's own line, and a second name for a parameter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def warn_caller(text: str, category: type[Warning]) -> None:
 
 
 def _is_own(names: dict[str, Any]) -> bool:
-    """Whether a module's global names are those of this package."""
+    """Whether these are the globals of a module of this package."""
     return str(names.get("__name__")).partition(".")[0] == __name__.partition(".")[0]
 
 
@@ -48,7 +48,9 @@ def also_called(other: str, word: str) -> Callable[[Function], Function]:
         def call(*given: Any, **named: Any) -> Any:
             if other in named:
                 if word in named:
-                    raise InputError(f"{title}: {other} and {word} are the same; must be {word}")
+                    raise InputError(
+                        f"{title}: {other} and {word} are the same parameter; must be {word}"
+                    )
                 text = f"{title}({other}=...): the parameter is called {word}; {other} is accepted"
                 warn_caller(text, DeprecationWarning)
                 named[word] = named.pop(other)

@@ -1,9 +1,9 @@
-"""The number that says whether two versions of the program make the same decisions.
+"""The number that is equal for versions of the program with the same decisions.
 
-Runs that are kept in a folder and campaigns in a store are filed under it. A person raises it with
-a change after which a policy decides, or an outcome is drawn, in another way: ``tests/golden`` has
-whole runs, and a test fails if they change while the number stays. Versions with the same number
-can work on one campaign side by side. A user's own policy counts by its text.
+Stored runs and campaigns are filed under it. A developer raises it with a change of a policy's
+decisions or of the drawn outcomes: ``tests/golden`` has whole runs, and a test fails if they change
+while the number stays. Versions with the same number can work on one campaign side by side. A
+user's own policy counts by its text.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ DECISIONS = 2
 
 
 def decisions_of(kind: type) -> str:
-    """What the runs of a policy's class belong to: the number, and the text of a user's own."""
+    """The key of a policy class's runs: the number, and the text of a user's own class."""
     return _decisions_of(kind, DECISIONS)
 
 

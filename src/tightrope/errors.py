@@ -1,20 +1,20 @@
-"""Every error that tightrope raises on purpose.
+"""All errors that tightrope raises deliberately.
 
     TightropeError            500  a failure that the caller did not cause
     ├── InputError            422  a value that cannot be used; also a ValueError
     │   ├── NotFoundError     404  a campaign or a ticket that does not exist
-    │   ├── ProblemError      422  an arm, a law, a limit, a scale, a TOML file
+    │   ├── ProblemError      422  an arm, a distribution, a limit, a scale, a TOML file
     │   │   └── InfeasibleError 409  no mixture of the arms keeps a limit
     │   ├── PolicyError       422  an unknown policy, or a parameter out of range
     │   ├── ResultsError      422  a results file that cannot be read or merged
-    │   └── ReportError       422  a report that a campaign refused, and kept in its quarantine
+    │   └── ReportError       422  a report that a campaign refused and put in quarantine
     │       └── ConflictError 409  a report, or an id, that contradicts an earlier one
     ├── ExhaustedError        402  a decision requested after the budget was spent
-    ├── CampaignError         409  a campaign that cannot do it now: paused, closed
-    │   ├── WaitError         429  no decision yet: come back at its time, or after a report
-    │   └── HaltedError       500  a log that cannot be followed: a broken chain, a newer version
-    ├── StoreError            503  a store that cannot be read or written; nothing was decided
-    │   └── StoreBusyError    503  a store whose turn was not given within the deadline
+    ├── CampaignError         409  a campaign that is paused or closed
+    │   ├── WaitError         429  no decision yet: retry at ``retry_at``, or after a report
+    │   └── HaltedError       500  a log that cannot be read: a broken chain, a newer version ├──
+    StoreError            503  a store that cannot be read or written; nothing was decided
+    │   └── StoreBusyError    503  a store without a free turn within the deadline
     ├── OutputError           507  a file that could not be written: a full disk, a deleted folder
     └── BackendError          503  a backend that this machine does not have
 
@@ -58,9 +58,9 @@ __all__ = [
 
 
 class TightropeError(Exception):
-    """The base class of all errors here; ``status`` is the HTTP status a service answers with.
+    """The base class of all errors of tightrope; ``status`` is its HTTP status.
 
-    ``code`` is one word for the kind of error, which programs may compare.
+    ``code`` is a word for the kind of error, which programs can compare.
     """
 
     status: ClassVar[int] = 500
@@ -82,7 +82,7 @@ class NotFoundError(InputError):
 
 
 class ProblemError(InputError):
-    """An invalid problem or task: an arm, a law, a limit, a scale or a TOML file."""
+    """An invalid problem or task: an arm, a distribution, a limit, a scale or a TOML file."""
 
 
 class InfeasibleError(ProblemError):
@@ -101,7 +101,7 @@ class ResultsError(InputError):
 
 
 class ReportError(InputError):
-    """A report that was refused; ``quarantine`` is its number there, None if it was not kept."""
+    """A refused report; ``quarantine`` is its number there, None if it was not stored."""
 
     def __init__(self, message: str, quarantine: int | None = None) -> None:
         super().__init__(message)
@@ -123,7 +123,7 @@ class ExhaustedError(TightropeError):
 
 
 class CampaignError(TightropeError):
-    """A campaign cannot do what was asked for now: it is paused or closed, as ``code`` says."""
+    """A campaign is paused or closed, as ``code`` says."""
 
     status = 409
     code = "conflict"
@@ -134,7 +134,7 @@ class CampaignError(TightropeError):
 
 
 class WaitError(CampaignError):
-    """No decision yet; ``retry_at`` is when to come back, None if a report has to come first."""
+    """No decision is possible yet; retry at ``retry_at``, or after a report if it is None."""
 
     status = 429
 
@@ -145,7 +145,7 @@ class WaitError(CampaignError):
 
 
 class HaltedError(CampaignError):
-    """A campaign whose log cannot be followed any further by this process."""
+    """A campaign whose log this process cannot read any further."""
 
     status = 500
     code = "halted"
@@ -159,7 +159,7 @@ class StoreError(TightropeError):
 
 
 class StoreBusyError(StoreError):
-    """A store whose turn was not given within the deadline."""
+    """A store without a free turn within the deadline."""
 
 
 class OutputError(TightropeError):
@@ -182,7 +182,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     >>> nearest("x", ["lyon", "lyoff"])
     'known: lyon, lyoff'
     """
-    from difflib import get_close_matches  # only a mistake needs it
+    from difflib import get_close_matches  # needed only after a mistake
 
     names = list(known)
     close = get_close_matches(word.lower(), names, n=1)
@@ -194,7 +194,7 @@ class InfeasibleLimitsWarning(UserWarning):
 
 
 class LimitWarning(UserWarning):
-    """A named limit that is a number alone: it is per unit of cost, which is rarely meant."""
+    """A named limit is a plain number, which means per unit of cost and is rarely intended."""
 
 
 class OutsideTheoryWarning(UserWarning):
@@ -202,7 +202,7 @@ class OutsideTheoryWarning(UserWarning):
 
 
 class RiskWarning(UserWarning):
-    """A limit allows too few penalties for the risk that is asked for, and no safe arm is known."""
+    """A limit allows too few penalties for the requested risk, and no safe arm is declared."""
 
 
 class StoreWarning(UserWarning):
@@ -214,12 +214,12 @@ class NotCompiledWarning(UserWarning):
 
 
 class LogWarning(UserWarning):
-    """Something about a log that a careful reader would want to know."""
+    """A property of a log that may bias results."""
 
 
 class ReservationWarning(UserWarning):
-    """A campaign that reserves 1 per decision: the scale of its costs is that of the default."""
+    """A campaign reserves 1 per decision, because the scale of its costs is the default."""
 
 
 class SoftBudgetWarning(UserWarning):
-    """A campaign that cannot reserve costs, because nobody knows the largest one."""
+    """A campaign cannot reserve costs, because the largest cost is unknown."""

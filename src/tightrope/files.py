@@ -125,7 +125,7 @@ def write_text(path: PathLike, text: str) -> None:
 
 
 def _destination(path: PathLike) -> tuple[str, os.stat_result | None]:
-    """The path with links followed, and the ``stat`` of an existing file there, else None."""
+    """The path with links followed, and the ``stat`` of an existing file there, or None."""
     text = os.fspath(path)
     try:
         old = os.stat(text)
@@ -208,7 +208,7 @@ def require_file(
 ) -> None:
     """Raise unless ``path`` names a plain file of at most ``most`` bytes; it is not opened.
 
-    ``what``: how the message calls the file, such as "log"; ``error``: the class that is raised.
+    ``what``: the file's name in the message, such as "log"; ``error``: the class to raise.
     """
     with _told(path, what, error):
         _require_plain(os.stat(path), most)
@@ -224,7 +224,7 @@ def open_file(
 
 @contextmanager
 def _told(path: PathLike, what: str, error: type[InputError]) -> Iterator[None]:
-    """Tell in one line why a file cannot be read."""
+    """Raise a one-line error if a file cannot be read."""
     try:
         yield
     except FileNotFoundError:
@@ -250,7 +250,7 @@ def read_file(
 
 
 def open_text(path: PathLike, what: str) -> IO[str]:
-    """Open a table of UTF-8 text, as the csv module wants it; raises like :func:`require_file`."""
+    """Open a table of UTF-8 text for the csv module; raises like :func:`require_file`."""
     return io.TextIOWrapper(open_file(path, what), encoding="utf-8-sig", newline="")
 
 
@@ -264,7 +264,7 @@ def not_utf8(what: str, path: PathLike, error: UnicodeDecodeError) -> InputError
 
 
 def lines_in(file: IO[AnyStr], place: str, longest: int = LONGEST_LINE) -> Iterator[AnyStr]:
-    """The lines of an open file; raises for one that is too long before it is read whole."""
+    """The lines of an open file; raises for a line that is too long before reading all of it."""
     while line := file.readline(longest):
         if len(line) == longest:
             raise InputError(f"{place}: a line must be shorter than {longest:,} characters")
@@ -272,13 +272,13 @@ def lines_in(file: IO[AnyStr], place: str, longest: int = LONGEST_LINE) -> Itera
 
 
 def _open_plain(path: PathLike, most: int) -> IO[bytes]:
-    """Open a plain file; raises an ``OSError``, or a ``ValueError`` that says what is wrong."""
+    """Open a plain file; raises an ``OSError``, or a ``ValueError`` that names the fault."""
     _require_plain(os.stat(path), most)  # first, because opening a device may do something
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags)
     try:
         _require_plain(os.fstat(handle), most)
-        return open(path, "rb", opener=lambda *_: handle)  # so that the file knows its name
+        return open(path, "rb", opener=lambda *_: handle)  # so that the file has its name
     except BaseException:
         os.close(handle)
         raise
@@ -292,7 +292,7 @@ def _require_plain(found: os.stat_result, most: int) -> None:
 
 
 def memory_here() -> int:
-    """Bytes of memory that this process may use: the machine's, or less where a limit is set."""
+    """Bytes of memory that this process may use: the machine's, or less if a limit is set."""
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     with suppress(ImportError, OSError, ValueError):  # not every system has such limits
         resource = import_module("resource")
@@ -305,19 +305,19 @@ def memory_here() -> int:
 
 
 def require_memory(size: int, place: str, error: type[InputError] = InputError) -> None:
-    """Raise if ``size`` bytes are more than half of the memory that there is."""
+    """Raise if ``size`` bytes are more than half of the available memory."""
     most = memory_here() // 2
     if size > most:
         raise error(
-            f"{place}: it needs {size:,} bytes of memory; it must need at most {most:,}, half of"
-            " what this process may use"
+            f"{place}: needs {size:,} bytes of memory; must need at most {most:,}, half of what "
+            "this process may use"
         )
 
 
 def check_parquet(file: IO[bytes], place: str, columns: Sequence[str] | None = None) -> None:
     """Raise if the columns of a Parquet file, as its footer declares them, do not fit in memory.
 
-    ``columns``: default all. Reads the footer alone. What is damaged raises any exception.
+    ``columns``: default all. Reads only the footer. A damaged file can raise any exception.
     """
     if not find_spec("pyarrow"):  # polars shows the number of rows only
         rows = import_module("polars").scan_parquet(file.name).select(import_module("polars").len())

@@ -1,4 +1,4 @@
-"""Results as data frames of whichever library the user has, through narwhals.
+"""Results as data frames of the user's library, through narwhals.
 
 narwhals is imported when used; ``pip install "tightrope[pandas]"`` brings it with pandas. Letters:
 G budgets, R runs, M limits.
@@ -65,7 +65,7 @@ def _line(
     violation: Estimate | None = None,
     queue: float | None = None,
 ) -> dict[str, Any]:
-    """A line of a row, with what belongs to one limit; None if there is none."""
+    """A line of a row for one limit; None if there is no limit."""
     rate = None if limit is None or violation is None else limit + violation.mean
     return {
         **{key: getattr(row, key) for key in ("policy", "knows", "budget", "runs")},
@@ -140,7 +140,9 @@ def _library(backend: str | None) -> str:
         return found[0]
     missing = "narwhals" if found else backend or "pandas, polars or pyarrow"
     wanted = INSTALLED_BY[found[0] if found else backend or "pandas"]
-    raise TightropeError(f"data frames need {missing}, not installed; pip install {wanted}")
+    raise TightropeError(
+        f"data frames need {missing}, which is not installed; pip install {wanted}"
+    )
 
 
 def write_columns(columns: Columns, path: str | os.PathLike[str]) -> None:

@@ -1,7 +1,7 @@
 """Signals that stop a command: SIGTERM as Ctrl-C, and a Ctrl-C that Python would drop.
 
-A KeyboardInterrupt that is raised inside a callback from C (LLVM's, while numba compiles), a
-finaliser or the callback of a weak reference cannot leave it: Python prints it and goes on.
+A KeyboardInterrupt inside a callback from C (LLVM's, while numba compiles), a finaliser or the
+callback of a weak reference is lost: Python prints it and continues.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _dropped: list[BaseException | None] = []  # in the blocks that are open now
 
 @contextmanager
 def not_dropped(message: str = "") -> Iterator[Callable[[], None]]:
-    """A block at whose end a KeyboardInterrupt that Python dropped inside it is raised again.
+    """A block that raises, at its end, a KeyboardInterrupt that Python dropped inside it.
 
-    Blocks may be nested: the first that ends raises it. What the block gets is a function that
-    does so earlier. Elsewhere than in the main thread, which alone gets signals, nothing happens.
+    Blocks can be nested: the first that ends raises it. The block gets a function that raises it
+    earlier. Outside the main thread, which gets all signals, nothing happens.
     """
     if threading.current_thread() is not threading.main_thread():
         yield lambda: None
@@ -47,7 +47,7 @@ def not_dropped(message: str = "") -> Iterator[Callable[[], None]]:
     except KeyboardInterrupt:
         raise
     except Exception:
-        check()  # the error may be what the dropped interrupt led to
+        check()  # the dropped interrupt may have caused the error
         raise
     finally:
         sys.unraisablehook = before

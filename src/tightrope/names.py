@@ -29,7 +29,7 @@ LONGEST = 60  # characters of a name in a table or a figure
 JOINERS = "\u200c\u200d"  # kept: some scripts and emoji need them, and they are harmless
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # controls, formats, surrogates, private, line ends
 FORMULA = tuple("=+-@＝＋－＠")
-NUMBER = re.compile(r"[+-][0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")  # begins like a formula and is none
+NUMBER = re.compile(r"[+-][0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?")  # a number, not a formula
 LONGEST_MESSAGE = 500  # characters
 
 
@@ -96,7 +96,7 @@ def in_csv(value: object) -> object:
 
 
 def csv_text(rows: Iterable[Iterable[object]]) -> str:
-    r"""The rows as CSV, each value as :func:`in_csv` has it.
+    r"""The rows as CSV, each value escaped by :func:`in_csv`.
 
     >>> csv_text([["policy", "budget"], ["=lyon", 1.5], ["resolve", None]])
     "policy,budget\n'=lyon,1.5\nresolve,\n"

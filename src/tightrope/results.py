@@ -41,7 +41,7 @@ NOT_IN_HEADER = ("normalised_runs", "scales")  # fields of a record that a file'
 class Results:
     """Runs of several policies on one problem, at the same budgets, run numbers and seed.
 
-    Results are equal if their runs are; times do not count.
+    Results are equal if their runs are; times are ignored.
 
     >>> from tightrope import LyOff, ready_problem, simulate
     >>> results = simulate(ready_problem("paper"), LyOff(), budgets=[100, 400], runs=50, seed=1)
@@ -56,8 +56,8 @@ class Results:
     records: tuple[Record, ...]
     version: str
     complete: bool = True  # False if interrupted: only the finished runs are here
-    delay: tuple[int, ...] = (0,)  # decisions before an outcome was told, equally likely ones
-    lost: float = 0.0  # the share of outcomes that were never told
+    delay: tuple[int, ...] = (0,)  # decisions before an outcome was reported, equally likely ones
+    lost: float = 0.0  # the share of outcomes that were never reported
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "seed", int(self.seed))  # JSON cannot hold a numpy.int64
@@ -83,7 +83,7 @@ class Results:
 
     @property
     def runs(self) -> int:
-        """How many runs each policy made at each budget."""
+        """The number of runs of each policy at each budget."""
         return len(self.run_numbers)
 
     @property
@@ -127,7 +127,7 @@ class Results:
         repeat for each limit. ``_se`` is a standard error; ``_low`` and ``_high`` are the ends of a
         95 % interval. Without limits there is one row per policy and budget.
 
-        ``backend``: "pandas", "polars" or "pyarrow"; None takes the first that is installed.
+        ``backend``: "pandas", "polars" or "pyarrow"; default: the first that is installed.
         """
         limits = dict(zip(self.problem.limit_names, self.problem.limits, strict=True))
         return native(summary_columns(self.rows(), limits), backend)
@@ -164,7 +164,7 @@ class Results:
     _repr_html_ = html_of
 
     def merge(self, *others: Results) -> Results:
-        """These runs and those of ``others`` in run order; all but the run numbers must agree."""
+        """Merge these runs and those of ``others``; all except the run numbers must agree."""
         parts = [self, *others]
         for other in others:
             self._require_same_work(other)
@@ -197,18 +197,18 @@ class Results:
                 )
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write one file, atomically; how its name ends says which kind.
+        """Write one file, atomically; the ending of its name sets the format.
 
         ``.npz``, or a name without an ending: everything, for :meth:`load` (arrays and a JSON
         header with a checksum). ``.csv`` and ``.parquet``: the rows of :meth:`runs_frame`, which
-        are not loaded again; Parquet needs pyarrow or polars. Interrupted results replace complete
-        ones only if ``overwrite`` is True.
+        cannot be loaded again; Parquet needs pyarrow or polars. Interrupted results replace
+        complete ones only if ``overwrite`` is True.
         """
         require_results_name(path)
         if not (self.complete or overwrite) and _holds_complete(path):
             raise ResultsError(
-                f"{os.fspath(path)} holds complete results, these were interrupted; name another"
-                " file, or overwrite=True"
+                f"{os.fspath(path)} holds complete results, and these were interrupted; name "
+                "another file, or pass overwrite=True"
             )
         if os.path.splitext(path)[1] in (".csv", ".parquet"):
             write_columns(self._run_columns(), path)
@@ -259,7 +259,7 @@ def require_results_name(path: str | os.PathLike[str]) -> None:
 
 
 def _hashed(value: Any) -> Any:
-    """A list of a file's header as the tuple that it was."""
+    """A list of a file's header as a tuple."""
     return tuple(value) if isinstance(value, list) else value
 
 

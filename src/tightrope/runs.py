@@ -1,4 +1,4 @@
-"""Finished runs as arrays, how they were made, and what they make of limits.
+"""Finished runs as arrays, how they were made, and their violations of limits.
 
 Letters: G budgets, R runs, K arms, M penalties. Engines and files hold runs in normalised units
 (outcomes in [0, 1]); ``Record.runs`` are in the user's units.
@@ -37,7 +37,7 @@ class Runs:
 
     @classmethod
     def of(cls, values: Callable[[str], npt.NDArray[Any]]) -> Runs:
-        """Runs from a function that has the array of each field.
+        """Runs from a function that returns the array of each field.
 
         In C order, as after reading a file: sums depend on the order in the last bit.
         """
@@ -86,7 +86,7 @@ class Record:
     seconds: tuple[float, ...]  # [G] each budget's share of the elapsed time
     compile_seconds: float
     backend: str
-    knows: str = ""  # what it was told about the arms: "laws", a declared fact, or ""
+    knows: str = ""  # its knowledge about the arms: "laws", a declared fact, or ""
     policy: str = ""  # the policy's repr; "" if unknown
     scales: Scales = NORMALISED
 
@@ -106,7 +106,7 @@ class Record:
 
 
 def limit_bases(problem: Problem, runs: Runs, budget: float) -> Floats:
-    """What normalised runs' penalties are divided by, [R, M], in the user's units."""
+    """The divisors of normalised runs' penalties, [R, M], in the user's units."""
     found, pulls = np.empty(runs.penalty.shape), runs.pulls.sum(axis=1)
     for m, limit in enumerate(problem.limit_kinds):
         found[:, m] = limit.base(budget, pulls, runs.reward * problem.scales.reward)

@@ -1,6 +1,6 @@
-"""How objects of all layers are shown: ``report`` registers the forms, and is imported when asked.
+"""Show objects of all layers: ``report`` registers the forms and is imported when needed.
 
-So a class needs no import of ``report``: ``_repr_html_ = html_of`` is all that notebooks need.
+A class needs no import of ``report``: ``_repr_html_ = html_of`` is enough for notebooks.
 """
 
 from __future__ import annotations
@@ -36,5 +36,5 @@ def _registered(verb: Any, shown: object) -> Any:
     import_module(FORMS)
     form = verb.dispatch(type(shown))
     if form is verb.dispatch(object):
-        raise TypeError(f"{type(shown).__name__}: has no such form")
+        raise TypeError(f"{type(shown).__name__}: cannot be shown in this form")
     return form

@@ -69,10 +69,10 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Bounded(Estimate):
-    """A mean of values that are all 0, or all at their largest: one bound is all that they tell.
+    """A mean of values that are all 0, or all at their largest, which gives only one bound.
 
-    With 95 % confidence the expected value lies between ``mean``, that of the values, and
-    ``bound``. There is no standard error.
+    With 95 % confidence the expected value lies between ``mean`` and ``bound``. There is no
+    standard error.
 
     >>> Bounded(0.0, bound=0.033).interval
     (0.0, 0.033)
@@ -87,16 +87,16 @@ class Bounded(Estimate):
 
     @property
     def interval(self) -> Interval:
-        """The 95 % interval, of one side."""
+        """The one-sided 95 % interval."""
         return min(self.mean, self.bound), max(self.mean, self.bound)
 
 
 def entries(row: Any, kind: Any = None, /, **own: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a dataclass as JSON-ready entries, in order; ``own`` replaces some fields'.
 
-    An estimate becomes three entries, see :meth:`Estimate.described`; a tuple becomes a list, and
-    what has an ``as_dict`` of its own becomes that. ``kind``: the class whose fields are taken; by
-    default the row's own.
+    An estimate becomes three entries, see :meth:`Estimate.described`; a tuple becomes a list; an
+    object with ``as_dict`` becomes its result. ``kind``: the class whose fields are taken; default:
+    the row's own.
     """
     found: dict[str, Any] = {}
     for name in (field.name for field in fields(kind or row)):
@@ -119,7 +119,7 @@ def _plain(value: Any) -> Any:
 def estimate(values: npt.ArrayLike, weights: Floats | None = None) -> Estimate:
     """The mean and standard error of ``values`` [R], one value per run.
 
-    ``weights`` [R], positive: how often each value would have been seen, in any unit.
+    ``weights`` [R], positive: the relative frequency of each value, in any unit.
 
     >>> estimate([1.0, 3.0])
     Estimate(mean=2.0, error=1.0)
@@ -135,10 +135,10 @@ def estimate(values: npt.ArrayLike, weights: Floats | None = None) -> Estimate:
 
 
 def none_in(count: int) -> float:
-    """The largest chance, with 95 % confidence, of what did not happen in ``count`` trials.
+    """The largest chance, with 95 % confidence, of an event that did not occur in ``count`` trials.
 
-    It holds for the mean of any values from 0 to 1, because a value is 0 with a chance of at most 1
-    less their mean.
+    It also bounds the mean of values from 0 to 1, because a value is 0 with a chance of at most 1
+    minus their mean.
 
     >>> round(none_in(90), 4), none_in(0)
     (0.0327, 1.0)
@@ -147,7 +147,7 @@ def none_in(count: int) -> float:
 
 
 def estimate_within(values: npt.ArrayLike, top: float, weights: Floats | None = None) -> Estimate:
-    """As ``estimate``, of values from 0 to ``top``; a bound if all of them are 0, or all ``top``.
+    """Same as ``estimate`` for values from 0 to ``top``; a bound if all are 0, or all ``top``.
 
     >>> estimate_within([0.0] * 90, 1.0).reach.__round__(3), estimate_within([1.0, 3.0], 3.0).error
     (0.033, 1.0)
@@ -176,8 +176,8 @@ def mean_intervals(samples: Floats) -> Floats | None:
 def wilson(count: npt.ArrayLike, total: float) -> tuple[Floats, Floats]:
     """Wilson's 95 % interval for a probability, from ``count`` of ``total`` runs; any shape.
 
-    Neither needs to be a whole number. Unlike the normal interval, it has a positive width where
-    the count is 0.
+    Neither needs to be a whole number. Unlike the normal interval, it has a positive width if the
+    count is 0.
 
     >>> [round(float(end), 4) for end in wilson(0, 100)]
     [0.0, 0.037]
@@ -187,7 +187,7 @@ def wilson(count: npt.ArrayLike, total: float) -> tuple[Floats, Floats]:
     spread = np.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
     reach = NORMAL_95 * spread / (1 + z2 / total)
     low, high = np.maximum(middle - reach, 0.0), np.minimum(middle + reach, 1.0)
-    return low * (share > 0.0), np.maximum(high, share)  # exactly 0 or 1, not but for rounding
+    return low * (share > 0.0), np.maximum(high, share)  # exactly 0 or 1, despite rounding
 
 
 def quantile(values: npt.ArrayLike, share: float, axis: int | None = None) -> Any:
@@ -199,8 +199,8 @@ def quantile(values: npt.ArrayLike, share: float, axis: int | None = None) -> An
 def quantile_error(values: npt.ArrayLike, share: float) -> float | None:
     """The standard error of a quantile of the values [R] of R runs; None for a single run.
 
-    The order statistic that ``quantile`` takes has a beta distribution among the levels; weighed
-    with it, the values have this deviation (Maritz and Jarrett 1978): no draws, no density.
+    It is the deviation of the values weighted by the beta distribution of the order statistic
+    (Maritz and Jarrett 1978), which needs neither draws nor a density.
 
     >>> quantile_error([1.0, 1.0, 1.0], 0.99), quantile_error([1.0], 0.99)
     (0.0, None)
@@ -212,7 +212,7 @@ def quantile_error(values: npt.ArrayLike, share: float) -> float | None:
     if count < 2:
         return None
     levels = np.arange(count + 1) / count
-    below, above = (count - 1) * share, (count - 1) * (1.0 - share)  # how many values
+    below, above = (count - 1) * share, (count - 1) * (1.0 - share)  # number of values
     weights = np.diff(betainc(1.0 + below, 1.0 + above, levels))
     middle = float(weights @ samples)
     return float(np.sqrt(weights @ (samples - middle) ** 2))

@@ -16,14 +16,15 @@ __all__ = ["SummaryRow"]
 class SummaryRow:
     """One policy at one budget, in the user's units: means over the runs, with standard errors.
 
-    ``knows``: what the policy was told about the arms before the first pull: "laws", a declared
-    fact, or "". ``budget``: in units of cost. ``runs``: their number. ``reward_rate``: reward per
-    unit of budget. ``violation`` [M]: penalty per unit of budget, minus the limit. ``limit_names``
-    [M]. ``pull_share``, ``cost_share`` [K]: each run's shares of pulls and of cost, averaged over
-    runs; each sums to 1. ``pulls``: per run. ``regret``: the exact optimum OPT(B) minus the reward,
-    in units of reward; None where no policy keeps the limits. ``queue_max`` [M]: a run's largest
-    queue, in units of penalty. ``steps``: the pulls of all runs together. ``seconds``: elapsed
-    time without ``compile_seconds``. ``backend``: the engine that ran it.
+    ``knows``: the policy's knowledge about the arms before the first pull: "laws" (their
+    distributions), a declared fact, or "". ``budget``: in units of cost. ``runs``: their number.
+    ``reward_rate``: reward per unit of budget. ``violation`` [M]: penalty per unit of budget, minus
+    the limit. ``limit_names`` [M]. ``pull_share``, ``cost_share`` [K]: each run's shares of pulls
+    and of cost, averaged over runs; each sums to 1. ``pulls``: per run. ``regret``: the exact
+    optimum OPT(B) minus the reward, in units of reward; None if no policy keeps the limits.
+    ``queue_max`` [M]: a run's largest queue, in units of penalty. ``steps``: the pulls of all runs
+    together. ``seconds``: elapsed time without ``compile_seconds``. ``backend``: the engine that
+    ran it.
     """
 
     policy: str

@@ -270,7 +270,7 @@ def test_a_problem_is_fitted_to_an_export(path, tmp_path):
     recorded = json.loads((path.parents[1] / "exports.json").read_text())
     name, export = path.name.partition(".")[0], str(unpacked(path, tmp_path))
     if name not in recorded:  # its beginning is in an archive
-        with pytest.raises(InputError, match="beginning is missing"):
+        with pytest.raises(InputError, match="first events are missing"):
             Problem.from_campaign(export)
         (tmp_path / "old").mkdir()
         archive = str(unpacked(path.parents[1] / "stores" / f"{name}.jsonl.gz", tmp_path / "old"))

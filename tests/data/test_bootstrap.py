@@ -74,7 +74,9 @@ def test_without_rows_it_is_the_usual_standard_error(paper):
     found = bootstrap(paper, LyOn(), budgets=[50, 100], runs=300, seed=4)
     usual = simulate(paper, LyOn(), budgets=[50, 100], runs=300, seed=4).rows()
     assert found.draws == 0
-    assert found.notes == ["The arms have laws, not rows: the errors are of the simulation alone."]
+    assert found.notes == [
+        "The arms have distributions, not rows: the errors are those of the simulation."
+    ]
     for row, other in zip(found.rows, usual, strict=True):
         pairs = [(row.reward_rate, other.reward_rate), (row.violation[0], other.violation[0])]
         for one, known in [*pairs, (row.regret, other.regret)]:
@@ -134,7 +136,7 @@ def test_only_arms_with_rows_vary_also_after_changes():
     assert first.changes[0].arms[0] != second.changes[0].arms[0]
     found = bootstrap(replace(problem, changes=()), FixedArm(1), budgets=10, runs=20, seed=1)
     assert found.varied == ("seen",)
-    assert "Arms with laws count as known: known." in found.notes
+    assert "Arms with distributions count as known: known." in found.notes
 
 
 def test_tables_that_do_not_fit_are_made_in_parts(monkeypatch):

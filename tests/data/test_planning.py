@@ -129,7 +129,7 @@ def test_arms_that_change_and_limits_that_cannot_be_kept_have_an_answer():
     hopeless = Problem([Arm("a", Bernoulli(0.5), Bernoulli(0.5), Bernoulli(0.9))], limit=0.2)
     made = plan(hopeless, LYON, budgets=20, runs=10, fan=False)
     assert made.worth == ()
-    assert "No mixture of the arms keeps the limits, so that there is no optimum." in made.notes
+    assert "No mixture of the arms keeps the limits, so there is no optimum." in made.notes
     json.dumps(made.summary(), allow_nan=False)
 
 
@@ -202,9 +202,9 @@ def test_a_logs_plan_includes_what_it_leaves_open(paper):
     assert found.worth[0].optimum.log > 0.0 == alone.worth[0].optimum.log
     assert found.worth[0].limits[0].multiplier.log > 0.0
     assert found.notes[0] == (
-        "The part of the log is from 40 draws of the Bayesian bootstrap over rows."
+        "The log's part of the errors is from 40 draws of the Bayesian bootstrap over rows."
     )
-    assert alone.notes[0] == "No draws were asked for: the errors are of the simulation alone."
+    assert alone.notes[0] == "No draws were requested: the errors are those of the simulation."
 
 
 # --- the page and the shell -------------------------------------------------------------------
@@ -282,7 +282,9 @@ def test_promises_need_a_limit_that_can_move():
         plan(many, LYON, budgets=9, promise=0.1)
     hard = hard.with_limits({})
     hard = replace(hard, limit=Limit(0.8, hard=True))  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="cannot be promised anew, because it ends the run"):
+    with pytest.raises(
+        InputError, match="cannot be changed for a promise, because it ends the run"
+    ):
         plan(hard, LYON, budgets=9, promise=0.1)
 
 

@@ -48,7 +48,7 @@ def test_a_constant_outcome_has_no_correlation():
     made = profile(fit(table, arm="model", cost="usd", reward=1))
     assert made.arms[0].correlations == {"cost, reward": None}
     assert made.warnings == (
-        "there is one arm, 'a', so that there is nothing to decide",
+        "there is one arm, 'a', so there is nothing to decide",
         "reward is 1 in every row",
     )
 

@@ -96,7 +96,7 @@ def test_arms_that_are_numbers():
     assert found.outcomes.tolist() == [[1, 2, 3], [0.5, 0.5, 0.5]]
     assert found.chosen.tolist() == [1, 0, 1]
     missing = pd.DataFrame({"arm": [10, None], "x": [1, 2]})  # pandas makes these floats
-    with pytest.warns(LogWarning, match="1 of 2 rows are left out"):
+    with pytest.warns(LogWarning, match="1 of 2 rows are dropped"):
         found = read_log(missing, arm="arm", cost="x", reward=1, drop_missing=True)
     assert found.arms == ("10",)
 
@@ -319,7 +319,7 @@ def test_missing_values_are_left_out_and_counted():
         {"model": ["a", None, "b", "b"], "usd": [1.0, 1.0, None, 2.0], "score": [1, 1, None, 0]}
     )
     wanted = {"arm": "model", "cost": "usd", "reward": "score"}
-    with pytest.warns(LogWarning, match="2 of 4 rows are left out.* model in 1, usd in 1, score"):
+    with pytest.warns(LogWarning, match="2 of 4 rows are dropped.* model in 1, usd in 1, score"):
         found = read_log(frame, **wanted, drop_missing=True)
     assert found.chosen.tolist() == [0, 1]
     assert found.outcomes.tolist() == [[1, 2], [1, 0]]
@@ -350,11 +350,13 @@ def test_what_is_missing_is_said_with_the_command(monkeypatch, tmp_path):
     path.touch()
     for module in (columns, sources):
         monkeypatch.setattr(module, "find_spec", lambda name: False)
-    with pytest.raises(TightropeError, match="narwhals, not installed; pip install"):
+    with pytest.raises(TightropeError, match="narwhals, which is not installed; pip install"):
         read_log(path, **COLUMNS)
     for module in (columns, sources):
         monkeypatch.setattr(module, "find_spec", lambda name: name == "narwhals")
-    with pytest.raises(TightropeError, match="pyarrow or polars, not installed; pip install"):
+    with pytest.raises(
+        TightropeError, match="pyarrow or polars, which are not installed; pip install"
+    ):
         read_log(path, **COLUMNS)
 
 
@@ -364,7 +366,7 @@ def test_an_export_that_is_none(tmp_path):
         ("", "is empty"),
         ("{}\n", "line 1: must be an event"),
         ("nonsense\n", "line 1: must be an event"),
-        (json.dumps({**event, "kind": "expired", "body": {}}), "beginning is missing"),
+        (json.dumps({**event, "kind": "expired", "body": {}}), "first events are missing"),
         (json.dumps({**event, "kind": "created", "body": {"state": "abc"}}), "line 1"),
         (json.dumps({"kind": "told", "body": {}, "ticket": "x"}), "line 1: must be an event"),
     ):

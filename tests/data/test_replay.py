@@ -216,9 +216,7 @@ def test_one_unlikely_row_costs_rejection_all_the_others():
     log, _ = drawn(np.random.default_rng(1), 5000)
     assert log.propensity[3] == 0.6
     log.propensity[3] = 4e-4  # 1 + 0.0004 * 3 * 5000 are kept
-    said = (
-        r"the smallest is 0.0004, so that rejection keeps about 7\.\d+ of 5,000 rows; must keep 30"
-    )
+    said = r"the smallest is 0.0004, so rejection keeps about 7\.\d+ of 5,000 rows; must keep 30"
     with pytest.raises(InputError, match=said):
         replay(log, {}, Turns("0"), budget=5)
 
@@ -239,7 +237,7 @@ def test_a_rare_arm_is_named_with_what_helps():
     said = str(error.value)
     found = replay(log, {}, Turns("012"), budget=100, orders=2)
     for text in (found.remark, said):
-        assert "arm 'rare one' is rare: --without 'rare one' (log.without) leaves it out" in text
+        assert "arm 'rare one' is rare: --without 'rare one' (log.without) drops it" in text
         assert "--method queues" in text
     found = replay(log, {}, Turns("012"), budget=100, orders=2, method="queues")
     assert found.rows[0].missed == "rare one"
@@ -340,7 +338,7 @@ def test_what_the_task_knows_must_be_in_the_rows(table):
     outcomes[8, 1, 0] = 4.0
     priced = FullTable(table.arms, table.penalties, outcomes)
     task = Task(table.arms, {"bad": Limit(0.01)}, Scales(reward=2), costs={"a": 2, "b": 5})
-    with pytest.raises(InputError, match="row 9, arm 'b', cost = 4: must be 5, which the task"):
+    with pytest.raises(InputError, match="row 9, arm 'b', cost = 4: must be 5, the task's known"):
         replay(priced, task, Turns(), budget=100)
 
 

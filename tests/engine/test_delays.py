@@ -87,7 +87,7 @@ def test_a_moving_problem_is_the_same_in_toml():
         Problem(ARMS, 1.0, changes=[Change(0.5, ARMS, absent=["arm 9"])])
     with pytest.raises(ProblemError, match="must leave an arm"):
         Problem(ARMS, 1.0, changes=[Change(0.5, ARMS, absent=[arm.name for arm in ARMS])])
-    with pytest.raises(ProblemError, match="must be empty where nothing changes"):
+    with pytest.raises(ProblemError, match="must be empty if there are no changes"):
         Problem(ARMS, 1.0, absent=["arm 1"])
 
 

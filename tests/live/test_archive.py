@@ -45,7 +45,7 @@ def test_a_backup_is_as_of_one_moment_and_the_campaign_goes_on(campaign, path, t
         assert copy.status()["told"] == 5
         assert copy.ticket(waiting.id).state == "open"
         assert copy.verify().good
-    with pytest.raises(InputError, match="exists; must be a new one"):
+    with pytest.raises(InputError, match="already exists; must be a new file"):
         backup_store(path, str(tmp_path / "copy.db"))
 
 
@@ -90,7 +90,7 @@ def test_a_replica_whose_head_is_gone_halts(campaign, path, tmp_path):
     with campaign.store.turn("spring") as turn:
         turn.drop(10**9)
         turn.append(rows, {})
-    with pytest.raises(HaltedError, match="is not in the store any more"):
+    with pytest.raises(HaltedError, match="is no longer in the store"):
         campaign.ask()
 
 
@@ -227,7 +227,7 @@ def test_arms_and_budget_change_by_events(campaign, path):
     assert {campaign.ask().arm for _ in range(30)} == {"mail", "post"}
     with pytest.raises(InputError, match="is retired"):
         campaign.pin("call")
-    with pytest.raises(InputError, match="is an arm already"):
+    with pytest.raises(InputError, match="an arm has this name already"):
         campaign.add_arm("post")
     with open_campaign(path, "spring") as again:
         assert again.status() == campaign.status()
@@ -246,7 +246,7 @@ def test_amendments_move_money_and_are_all_or_none(campaign):
     assert campaign.notes() == {status["events"]: "the bill was wrong"}
     assert campaign.notes(forget=[status["events"]]) == {}
     bill = [{"id": tickets[1].id, "cost": 0.1}, {"id": "unknown", "cost": 0.1}]
-    with pytest.raises(InputError, match="is unknown; must be told"):
+    with pytest.raises(InputError, match="is unknown; must be a reported ticket"):
         campaign.amend_many(bill)
     assert campaign.status()["spent"] == 1.25
     assert campaign.amend_many(bill[:1], note="november") == 1

@@ -304,7 +304,7 @@ def test_a_price_is_the_one_of_the_ask(store):
         assert controller.spent == pytest.approx(0.9 + price)
         learned = (0.3 + 3 * price) / 4  # from then on at the new price
         assert controller.means[0][0] == pytest.approx(learned)
-        with pytest.raises(ReportError, match="which is known"):
+        with pytest.raises(ReportError, match="must be the known value"):
             campaign.tell(campaign.ask("v", eligible=["a"]).id, 0.1, 1, 0)
         require_good(campaign)
 
@@ -321,7 +321,7 @@ def test_a_price_is_the_one_of_the_ask_where_nothing_is_reserved(store, how):
     campaign.tell("x", 0.3, 1, 0)
     again = Campaign(store, "one")  # from the log
     again.tell("y", reward=1, penalty=0)
-    with pytest.raises(ReportError, match="which is known"):
+    with pytest.raises(ReportError, match="must be the known value"):
         again.tell("z", 0.4, 1, 0)
     core = again.refreshed()
     store.save("one", Saved(core.ledger.seq, again._follower.hash, core.snapshot()))
@@ -341,7 +341,7 @@ def test_a_promise_without_its_safe_arm_is_exhausted(store):
     task = Task(["a", "b"], {"bad": Limit(0.4)}, costs={"a": 0.1, "b": 1.0}, safe="b", slack=0.2)
     options = {"task": task, "budget": 1.5, "policy": "resolve:risk=0.05"}
     campaign = open_campaign(store, "one", **options)
-    with pytest.raises(InputError, match="must leave the safe arm 'b'"):
+    with pytest.raises(InputError, match="must keep the safe arm 'b'"):
         campaign.ask(eligible=["a"])
     campaign.pin("b")
     ticket = campaign.ask()

@@ -206,7 +206,7 @@ def test_p3_exactly_once_the_same_report_is_harmless_another_is_refused_and_kept
     events = campaign.status()["events"]
     campaign.tell("x", 0.5, 1, {"bad": 0})
     assert campaign.status()["events"] == events
-    with pytest.raises(ConflictError, match=r"was told cost 0.5.*now cost 0.25") as caught:
+    with pytest.raises(ConflictError, match=r"was reported as cost 0.5.*now cost 0.25") as caught:
         campaign.tell("x", 0.25, 1, 0)
     assert [one["number"] for one in campaign.quarantine()] == [caught.value.quarantine]
     assert campaign.status()["spent"] == 0.5

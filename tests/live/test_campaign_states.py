@@ -114,7 +114,7 @@ class TwoHandles(RuleBasedStateMachine):
         if self.model.amend(name, [cost]):
             self.handles[which].amend(name, cost / 1000)
         else:
-            with pytest.raises(InputError, match="must be told"):
+            with pytest.raises(InputError, match="must be a reported ticket"):
                 self.handles[which].amend(name, cost / 1000)
 
     @rule(which=WHICH, far=st.integers(-1500, 3000))

@@ -220,13 +220,13 @@ def test_a_newcomer_like_another_has_its_means():
 
 def test_a_safe_arm_cannot_leave():
     controller = Controller(TASK, Resolve(risk=0.05), 400)
-    with pytest.raises(InputError, match="must leave the safe arm 'b'"):
+    with pytest.raises(InputError, match="must keep the safe arm 'b'"):
         controller.retire_arm("b")
-    with pytest.raises(InputError, match="must leave the safe arm 'b'"):
+    with pytest.raises(InputError, match="must keep the safe arm 'b'"):
         controller.ask(["a", "c"])
     controller.retire_arm("a")
     controller.retire_arm("c")
-    with pytest.raises(InputError, match="is the last one left"):
+    with pytest.raises(InputError, match="is the last arm"):
         controller.retire_arm("b")
     assert controller.ask_many(3) == [1, 1, 1]
 
@@ -235,7 +235,7 @@ def test_a_promise_rests_on_the_scales():
     grows = Task(["a", "b"], {"bad": Limit(0.4)}, "grow", safe="b")
     policy = Resolve(risk=0.05).for_task(grows)
     assert type(policy) is Resolve  # without the guard, and it says so
-    assert "rests on scales that do not grow" in set_up(policy, grows, 100).warning
+    assert "relies on scales that do not grow" in set_up(policy, grows, 100).warning
     task = Task(
         ["a", "b"],
         {"dollars": Limit(0.5)},
@@ -266,9 +266,9 @@ def test_prices_change():
     left = record.remaining[1] * controller.task.scales.penalties[0]
     assert left == pytest.approx(0.5 * 100 - 5 * 0.2 - 5 * 1.0)  # what was paid stays paid
     controller.tell("b", reward=0.5, penalty={"bad": 0})
-    with pytest.raises(InputError, match="must be 1, which is known"):
+    with pytest.raises(InputError, match="must be the known value 1"):
         controller.tell("b", cost=0.5, reward=0.5, penalty={"bad": 0})
-    with pytest.raises(InputError, match="penalty 'bad': is not known beforehand"):
+    with pytest.raises(InputError, match="penalty 'bad': is not a known penalty"):
         controller.reprice("b", penalty={"bad": 0.1})
     with pytest.raises(InputError, match="must come with its cost"):
         controller.add_arm("c", penalty={"dollars": 1})

@@ -204,10 +204,10 @@ def damaged(saved):
         return snapshots.sealed(head + b"\n" + block)
 
     return [
-        (b"", "must be what snapshot() returned"),
-        (b"not a snapshot", "must be what snapshot() returned"),
-        (pickle.dumps(3), "must be what snapshot() returned"),
-        (saved[1:], "must be what snapshot() returned"),
+        (b"", "must come from snapshot()"),
+        (b"not a snapshot", "must come from snapshot()"),
+        (pickle.dumps(3), "must come from snapshot()"),
+        (saved[1:], "must come from snapshot()"),
         (saved[: len(snapshots.MAGIC)], "is damaged"),
         (saved[: start // 2], "is damaged"),
         (saved[:start], "is damaged"),
@@ -217,7 +217,7 @@ def damaged(saved):
         (snapshots.MAGIC + checksum + b"\n", "is damaged"),
         (snapshots.MAGIC + b"\xff\n" + line + b"\n" + block, "is damaged"),
         (with_head(format=99), "format 99 must be 2 to 5"),
-        (with_head(policy=["nowhere", "Nobody"]), "its policy nowhere.Nobody is not known here"),
+        (with_head(policy=["nowhere", "Nobody"]), "its policy nowhere.Nobody is not imported here"),
         ("text", "must be bytes"),
         (None, "must be bytes"),
     ]
@@ -257,7 +257,7 @@ def test_the_policy_given_has_to_be_the_one(paper, other):
     saved = Controller(paper, LyOn(delta0=3.0), 50.0).snapshot()
     assert Controller.restore(saved, LyOn(delta0=3.0)).policy == LyOn(delta0=3.0)
     with pytest.raises(
-        InputError, match=r"^snapshot: is of LyOn \{.*\}; must not be given [^\n]*$"
+        InputError, match=r"^snapshot: its policy is LyOn \{.*\}; must not be given [^\n]*$"
     ):
         Controller.restore(saved, other)
 

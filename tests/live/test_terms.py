@@ -395,7 +395,9 @@ def test_a_ticket_is_taken_wherever_its_id_is():
 )
 def test_what_differs_is_named_with_both_values(given, said):
     store = made(policy="uniform-random").store
-    with pytest.raises(InputError, match="campaign 'one': exists with other terms: ") as caught:
+    with pytest.raises(
+        InputError, match="campaign 'one': already exists with other terms: "
+    ) as caught:
         open_campaign(store, "one", **given)
     for one in said:
         assert one in str(caught.value)

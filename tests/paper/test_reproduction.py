@@ -151,7 +151,7 @@ class TestFailures:
             raise KeyboardInterrupt
 
         monkeypatch.setattr(cpu.LanesPlan, "compile", interrupted)
-        with pytest.raises(Interrupted, match="before anything was finished"):
+        with pytest.raises(Interrupted, match="before any work was finished"):
             reproduce(TINY, runs=2, out=tmp_path / "out", progress=False)
         assert list((tmp_path / "out").rglob("*")) == []
 

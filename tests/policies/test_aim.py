@@ -80,7 +80,7 @@ def test_the_slack_that_is_needed_and_the_budget_from_which_a_third_is_enough() 
     assert aim_of(RISK, task(), aim.budget * 1.001) is None
     assert str(aim) == (
         "risk = 0.01 can be aimed at only if some arm stays 46% below its limit: limit 'bad' = 0.3"
-        " allows about 90 penalties, with 3 arms to be told apart. If one stays a third below, it"
+        " allows about 90 penalties, with 3 arms to distinguish. If one stays a third below, it"
         " can from a budget of 560 on. A declared safe arm makes it a promise"
     )
 

@@ -432,7 +432,7 @@ def test_the_shells_words(text, policy):
         ("lyon-ts:v0=0", ["v0", "above 0"]),
         ("lyon-ts:q0=-1", ["q0", "-1"]),
         ("lyon-wilson:alpha=-1", ["alpha", "-1"]),
-        ("budgeted-ts:x=1", ["'x'", "takes none"]),
+        ("budgeted-ts:x=1", ["'x'", "takes no parameters"]),
     ],
 )
 def test_bad_parameters_are_named_in_one_line(text, words):

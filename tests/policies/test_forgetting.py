@@ -209,7 +209,7 @@ POSITIVE = "must be a finite number above 0, or none"
         ("discount0=-0.5", f"discount0 = -0.5 {POSITIVE}"),
         ("discount0=nan", f"discount0 = nan {POSITIVE}"),
         ("discount0=slow", f"discount0 = 'slow' {POSITIVE}"),
-        ("window0=4,discount0=2", "discount0 = 2.0 must be none where window0 is given"),
+        ("window0=4,discount0=2", "discount0 = 2.0 must be none if window0 is given"),
     ],
 )
 def test_parameters_are_checked(name, given, message):

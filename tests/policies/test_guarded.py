@@ -49,7 +49,7 @@ def test_the_guard_runs_where_it_can_promise(declared: Problem) -> None:
 
 
 def test_a_policy_that_forgets_says_that_it_promises_nothing(declared: Problem) -> None:
-    with pytest.warns(OutsideTheoryWarning, match="window0 = 2 is for arms that change, so that"):
+    with pytest.warns(OutsideTheoryWarning, match="window0 = 2 is for arms that change, so"):
         simulate(
             declared, [Resolve(risk=0.01, window0=2.0)], budgets=[20], runs=1, backend="python"
         )
@@ -78,7 +78,7 @@ def test_the_guard_is_off_where_the_safe_arm_is_known_to_break_a_limit() -> None
     assert RISKY.for_task(task) is RISKY
     warning = set_up(RISKY, task, 100.0).warning
     assert warning is not None
-    assert "the safe arm 'old' breaks it, so that risk = 0.01 is aimed at only" in warning
+    assert "the safe arm 'old' breaks it, so risk = 0.01 is only a target" in warning
     tried = Task(["old", "new"], {"tried": "at most 20% for new"}, safe="old")
     assert type(RISKY.for_task(tried)) is GuardedResolve
     assert Controller(tried, RISKY, 100).outlook().limits[0].promised

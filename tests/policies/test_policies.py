@@ -82,7 +82,8 @@ def test_informed_policies_need_a_problem(policy, paper):
     with pytest.raises(PolicyError) as caught:
         set_up(policy, paper.task, 100.0)
     assert str(caught.value) == (
-        f"policy {policy.name}: knows the laws of the arms, so it needs a Problem; a Task was given"
+        f"policy {policy.name}: knows the arms' distributions, so it needs a Problem; a Task "
+        "was given"
     )
 
 
@@ -203,7 +204,7 @@ def test_the_shells_words(text, policy):
         ("lyon:alpha=1,alpha=2", ["alpha", "twice"]),
         ("lyon:penalty_bonus=printed", ["penalty_bonus", "printed", "as-printed"]),
         ("lyoff:alpha=2", ["alpha", "known: v0"]),
-        ("uniform-random:x=1", ["'x'", "takes none"]),
+        ("uniform-random:x=1", ["'x'", "takes no parameters"]),
         ("epsilon-greedy:epsilon=1.5", ["epsilon", "1.5", "[0, 1]"]),
         ("stationary:shares=0.5/0.6", ["shares", "sum to 1"]),
         ("stationary:shares=a/b", ["shares", "'a'"]),
@@ -297,14 +298,14 @@ def test_kahan_carry_keeps_what_single_precision_drops():
             LyOff(delta0=3),
             500,
             "policy lyoff:delta0=3: delta = 0.03 is not below limit = 0.02 at budget 500, so no"
-            " theorem covers it; the number is used as it stands. The smallest budget inside the"
+            " theorem covers it; the value is used unchanged. The smallest budget inside the"
             " theory is about 1,126",
         ),
         (
             LyOn(delta=0.9),
             500,
-            "policy lyon:delta=0.9: delta = 0.045 is not below limit = 0.02, so no theorem covers"
-            " it; the number is used as it stands",
+            "policy lyon:delta=0.9: delta = 0.045 is not below limit = 0.02, so no theorem "
+            "covers it; the value is used unchanged",
         ),
         (LyOn(), 500, None),
     ],

@@ -280,8 +280,8 @@ def test_a_safe_arm_without_room_is_the_only_one_pulled_and_warned_of():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("optpess-lp:safe=1", ["safe_rate", "None", "given with safe"]),
-        ("optpess-lp:safe_rate=0.1", ["safe_rate", "0.1", "given with safe"]),
+        ("optpess-lp:safe=1", ["safe_rate", "None", "given together with safe"]),
+        ("optpess-lp:safe_rate=0.1", ["safe_rate", "0.1", "given together with safe"]),
         ("optpess-lp:safe=1.5,safe_rate=0.1", ["safe", "1.5", "number from 1"]),
         ("optpess-lp:safe=3,safe_rate=0.1", ["safe", "3", "from 1 to 2"]),
         ("optpess-lp:safe=bold,safe_rate=0.1", ["safe", "bold", "not an arm"]),

@@ -214,7 +214,7 @@ def test_the_outlook_names_the_arm():
     ((arm, when),) = outlook.changed
     assert arm == "a"
     assert 600 < when < 900
-    assert f"arm 'a' is not what it was since pull {when}" in str(outlook)
+    assert f"arm 'a' has changed since pull {when}" in str(outlook)
 
 
 def test_bad_settings():
@@ -227,7 +227,7 @@ def test_bad_settings():
     for block in (0, 2.5, 10**9):
         with pytest.raises(PolicyError, match=f"watch_block = {block} must be a "):
             Resolve(watch=0.1, watch_block=block)
-    with pytest.raises(PolicyError, match="watch_block = 8 must be 1 where arms are not watched"):
+    with pytest.raises(PolicyError, match="watch_block = 8 must be 1 without watch"):
         Resolve(watch_block=8)
 
 

@@ -93,7 +93,7 @@ def test_a_number_as_text_stays_a_number(text):
 
 
 def test_what_has_no_form():
-    with pytest.raises(TypeError, match="int: has no such form"):
+    with pytest.raises(TypeError, match="int: cannot be shown in this form"):
         showing.html_of(5)
-    with pytest.raises(TypeError, match="int: has no such form"):
+    with pytest.raises(TypeError, match="int: cannot be shown in this form"):
         showing.write_report(5, "folder")

@@ -537,7 +537,7 @@ class TestDeciding:
             with pytest.raises(ReportError) as refused:
                 client.report(name, "nobody", **OUTCOME)
             client.act(name, "discard", number=refused.value.quarantine, note="a typing error")
-            with pytest.raises(InputError, match="knows no costs"):
+            with pytest.raises(InputError, match="has no known costs"):
                 client.act(name, "reprice", arm="opus", cost=0.5)
             retired = client.act(name, "retire", arm="opus")["arms"]
             assert [one["arm"] for one in retired if one["retired"]] == ["opus"]

@@ -478,7 +478,7 @@ def test_reports_are_settled(small):
         ("pause", {"why": "x" * 501}, "must be at most 500"),
         ("tell", {"ticket": "nobody", "cost": "1"}, "is unknown"),
         ("amend", {"ticket": "nobody"}, "cost: is missing"),
-        ("amend", {"ticket": "nobody", "cost": "1"}, "is unknown; must be told"),
+        ("amend", {"ticket": "nobody", "cost": "1"}, "is unknown; must be a reported ticket"),
     ],
 )
 def test_a_wrong_value_is_said_in_place_and_kept(small, action, values, said):

@@ -25,16 +25,12 @@ SERVICE = (ROOT / "docs" / "service.md").read_text()
 def test_the_curl_commands_work_in_order(server, tmp_path):
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed")
-    blocks = re.findall(r"(?m)((?:^    .*\n)+)", SERVICE)
-    commands, answers = [], []
-    for block in blocks:
-        lines = [line[4:] for line in block.splitlines()]
-        if lines[0].startswith("curl"):
-            shown = [line for line in lines if line.startswith('{"id":')]
-            commands.append("\n".join(line for line in lines if line not in shown))
-            answers.append(json.loads(shown[0]) if shown else None)
+    # A command, and the answer that the page shows after it, if any.
+    shape = r"```sh\n(curl .*?)```\n(?:\n```json\n(.*?)```)?"
+    commands = re.findall(shape, SERVICE, re.DOTALL)
     assert len(commands) == 3
-    for command, answer in zip(commands, answers, strict=True):
+    for command, shown in commands:
+        answer = json.loads(shown) if shown else None
         old = command.replace("--json", "-H 'content-type: application/json' -d")
         here = old.replace("localhost:8321", server.url).replace("curl", "curl -sS", 1)
         done = subprocess.run(["bash", "-c", here], capture_output=True, text=True, check=True)
@@ -52,13 +48,13 @@ def test_every_route_every_refusal_and_every_limit_is_there():
     for name in ACTS:
         assert f"POST /{name}" in SERVICE
         assert f"/{name}/batch" in SERVICE
-    table = SERVICE.partition("## Refusals")[2].partition("## Limits")[0]
+    table = SERVICE.partition("## Errors")[2].partition("## Request limits")[0]
     for status, text in REFUSALS.items():
         assert str(status) in table
         for code in re.findall(r"\b[a-z_]+(?=:| or |, )", text.partition(":")[0] + ":"):
             assert code in table, (status, code)
     limits = Limits()
-    rows = SERVICE.partition("## Limits")[2].partition("## How")[0]
+    rows = SERVICE.partition("## Request limits")[2].partition("## How")[0]
     for value in (limits.connections, limits.headers, limits.request_time, limits.idle_time,
                   limits.read_time):  # fmt: skip
         assert re.search(rf"\| {value:g}\b", rows), value
@@ -69,7 +65,7 @@ def test_every_route_every_refusal_and_every_limit_is_there():
 def test_every_metric_of_the_page_exists():
     text = (ROOT / "docs" / "operations.md").read_text()
     source = (ROOT / "src" / "tightrope" / "service" / "metrics.py").read_text()
-    table = text.partition("## What to watch")[2].partition("Logs are")[0]
+    table = text.partition("## Monitor")[2].partition("Logs are")[0]
     names = re.findall(r"(?m)^\| (`.*?) \|", table)
     found = {name for cell in names for name in re.findall(r"`([a-z_]+)", cell)}
     assert len(found) > 12

@@ -1,9 +1,9 @@
-"""A client of the service: decisions and reports over HTTP, with retries that are safe.
+"""A client of the service: decisions and reports over HTTP, with safe retries.
 
 ``drivers`` has ``Client`` and ``AsyncClient`` (httpx, extra ``client``), ``decisions`` their
-blocks, ``core`` what both do, ``operations`` how a method blocks or is awaited, ``spool`` what they
-keep on the disk, ``answers`` what a service answers, ``ids`` the tickets' ids.
-Nothing here needs the rest of the library.
+``with`` blocks, ``core`` their shared logic, ``operations`` the blocking and awaited forms of
+methods, ``spool`` their data on disk, ``answers`` the service's answers, ``ids`` the tickets' ids.
+This package does not need the rest of the library.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What a service answers: tickets, and errors read from ``application/problem+json``.
+"""The answers of a service: tickets, and errors read from ``application/problem+json``.
 
     code                            raised here
     exhausted                       ExhaustedError
     fully_reserved, not_released    WaitError, with retry_at
     paused, closed                  CampaignError
     conflict                        ConflictError
-    invalid                         ReportError if it is in the quarantine, else InputError
+    invalid                         ReportError if it is in quarantine, otherwise InputError
     malformed, too_large            InputError
     not_found                       NotFoundError
     unauthorized, forbidden         AccessError
@@ -56,24 +56,24 @@ __all__ = [
 
 
 class AccessError(TightropeError):
-    """A key that the service does not know, or that may not do this."""
+    """A key that the service does not accept, or that lacks the role."""
 
     status = 403
     code = "forbidden"
 
 
 class UnreachableError(StoreError):
-    """No service answered in time; what was asked for may have been done."""
+    """No service answered in time; the request may have been done."""
 
     code = "unreachable"
 
 
 class NotExecuted(Exception):  # noqa: N818, it is a statement, not an error
-    """Raised inside ``with client.decide(...)``: nothing was done, so the ticket is voided."""
+    """Raise it inside ``with client.decide(...)`` to void the ticket: nothing was done."""
 
 
 class UnreportedWarning(UserWarning):
-    """A decision that was left without a report: its ticket stays in flight until it expires."""
+    """A decision without a report: its ticket stays in flight until it expires."""
 
 
 class SpoolWarning(UserWarning):
@@ -81,7 +81,7 @@ class SpoolWarning(UserWarning):
 
 
 class Ticket(NamedTuple):
-    """A decision: pull ``arm``, then report what came of it under ``id``.
+    """A decision: pull ``arm``, then report the outcome under ``id``.
 
     >>> Ticket.of_table({"id": "lead-1", "arm": "mail", "number": 0, "reserved": 1.0,
     ...                  "expires_at": "2030-01-01T00:00:00Z"}).arm
@@ -94,7 +94,7 @@ class Ticket(NamedTuple):
     reserved: float  # of the budget, until it is reported
     expires_at: datetime
     state: str = "open"  # or told, voided, expired, quarantined
-    spare: bool = False  # reserved beforehand, used while the service was away
+    spare: bool = False  # reserved in advance, used while the service was unreachable
 
     @classmethod
     def of_table(cls, table: Mapping[str, Any], *, spare: bool = False) -> Ticket:
@@ -104,12 +104,12 @@ class Ticket(NamedTuple):
         return cls(**{**known, "expires_at": expires_at, "spare": spare})
 
     def table(self) -> dict[str, Any]:
-        """As a JSON object has it."""
+        """The ticket as a JSON object."""
         return {**self._asdict(), "expires_at": self.expires_at.isoformat()}
 
 
 def id_of(ticket: Any) -> Any:
-    """The id of a ticket; anything else as it is."""
+    """The id of a ticket; anything else unchanged."""
     return getattr(ticket, "id", ticket) if isinstance(ticket, tuple) else ticket
 
 
@@ -146,7 +146,7 @@ KINDS: dict[str, Callable[[str], TightropeError]] = {
 
 
 def error_of(problem: Mapping[str, Any], status: int) -> TightropeError:
-    """The error that a problem says.
+    """The error in an ``application/problem+json`` answer.
 
     >>> error_of({"code": "exhausted", "detail": "the budget is spent"}, 402)
     ExhaustedError('the budget is spent')
@@ -166,7 +166,7 @@ def error_of(problem: Mapping[str, Any], status: int) -> TightropeError:
         found = AccessError(text)
     elif 400 <= status < 500 and status not in (408, 429):
         found = InputError(text)
-    elif status >= 502 or status in (408, 429):  # of something in between
+    elif status >= 502 or status in (408, 429):  # from a proxy
         found = UnreachableError(text)
     else:
         found = TightropeError(text)
@@ -175,7 +175,7 @@ def error_of(problem: Mapping[str, Any], status: int) -> TightropeError:
 
 
 def error_of_reply(reply: Reply) -> TightropeError:
-    """The error of an answer that is none of success."""
+    """The error of an unsuccessful answer."""
     problem = decoded(reply)
     return error_of(problem if isinstance(problem, dict) else {}, reply.status)
 
@@ -188,7 +188,7 @@ def _moment(text: object) -> datetime | None:
 
 
 def retry_after(reply: Reply) -> float:
-    """The seconds that an answer says to wait; 0 if it says nothing.
+    """The seconds to wait according to an answer; 0 if it names none.
 
     >>> retry_after(Reply(429, {"retry-after": "3"}, b""))
     3.0

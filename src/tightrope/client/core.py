@@ -1,11 +1,11 @@
-"""What a client does, without input or output: coroutines over a driver that waits for them.
+"""The logic of a client without input and output: coroutines over a driver that waits.
 
-``AsyncClient`` awaits them. The driver of ``Client`` waits in the thread that calls, so that its
-coroutines end without a pause; nothing else differs.
+``AsyncClient`` awaits them. The driver of ``Client`` waits in the calling thread, so its coroutines
+end without a pause; nothing else differs.
 
-Repeating a request is safe because ids are: the same id gives the same ticket, and the same report
-again changes nothing. What has no id (more budget, a new arm) is repeated only if the service
-cannot have got it.
+Repeating a request is safe because of ids: the same id gives the same ticket, and repeating a
+report changes nothing. A request without an id (more budget, a new arm) is repeated only if the
+service cannot have received it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from tightrope.errors import HaltedError, InputError, StoreError, TightropeError
 __all__ = ["ClientCore", "Driver", "Penalty", "Send", "Table", "Unreached", "asked", "path"]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries
-FIRST_AWAY, LONGEST_AWAY = 0.5, 5.0  # seconds in which a service that is away is not tried
+FIRST_AWAY, LONGEST_AWAY = 0.5, 5.0  # seconds in which an unreachable service is not tried
 SHORTEST_TIMEOUT = 0.1
 MOST_TOGETHER = 1000  # items of one batch
 REFUSED_PAUSE = 5.0  # seconds after a refusal in which no spares are asked for
 TRY_AGAIN = frozenset([408, 429, 502, 503, 504])
-AWAY = (StoreError, HaltedError)  # nobody could answer: another process may, or this one later
-UNDECIDED = (*AWAY, AccessError)  # the same request may be answered otherwise later
+AWAY = (StoreError, HaltedError)  # nobody could answer: another process may, or the same one later
+UNDECIDED = (*AWAY, AccessError)  # the same request may get another answer later
 
 NO_REPLY = Reply(0, {}, b"")
 
@@ -56,7 +56,7 @@ Table: TypeAlias = dict[str, Any]
 Answer: TypeAlias = Table | TightropeError
 Items: TypeAlias = Sequence[Mapping[str, Any]]
 Penalty: TypeAlias = float | Mapping[str, float] | Sequence[float] | None
-# A method, an address, a body and seconds give a reply; raises Unreached.
+# (method, address, body, seconds) -> reply; raises Unreached.
 Send: TypeAlias = Callable[[str, str, bytes | None, float], Awaitable[Reply]]
 
 
@@ -65,13 +65,13 @@ class Driver(NamedTuple):
 
     send: Send
     sleep: Callable[[float], Awaitable[None]]
-    work: Callable[..., Awaitable[Any]]  # calls a function, which waits for the disk
+    work: Callable[..., Awaitable[Any]]  # calls a function that waits for the disk
     lock: AbstractAsyncContextManager[Any]
     close: Callable[[], Awaitable[None]]
 
 
 class Unreached(Exception):  # noqa: N818, a driver's message to the core
-    """No answer came; ``sent``: whether the service may have got the request."""
+    """No answer came; ``sent``: whether the service may have received the request."""
 
     def __init__(self, why: str, sent: bool) -> None:
         super().__init__(why)
@@ -79,7 +79,7 @@ class Unreached(Exception):  # noqa: N818, a driver's message to the core
 
 
 class ClientCore(Generic[TransportT]):
-    """The state of a client, and what its methods do; what waits is its driver's."""
+    """The state and the methods of a client; its driver does the waiting."""
 
     def __init__(
         self,
@@ -105,11 +105,11 @@ class ClientCore(Generic[TransportT]):
             raise InputError(f"spare = {spare}: must come with a spool, the path of a file")
         self._spare, self._spare_ttl = spare, _positive(spare_ttl, "spare_ttl")
         self._spool = None if spool is None else Spool(str(spool), self._urls[0])
-        self._patience = min(self._deadline, 2.0)  # seconds, where there is another way
+        self._patience = min(self._deadline, 2.0)  # seconds, if there is an alternative
         self._at = 0  # the service that is tried first
         self._away_until, self._away_pause = -inf, FIRST_AWAY
         self._refill_at: dict[str, float] = {}
-        self._waited: set[int] = set()  # entries of the spool that somebody waits for
+        self._waited: set[int] = set()  # entries of the spool with a waiting caller
         self._verdicts: dict[int, TightropeError | None] = {}
 
     def _connect(self, key: str | None, transport: TransportT | None) -> Driver:
@@ -129,7 +129,7 @@ class ClientCore(Generic[TransportT]):
     ) -> Reply:
         """Send a request until it is answered, or the deadline passes; if that is 0, once.
 
-        ``repeat``: whether it may be sent again although it may have been done.
+        ``repeat``: whether it can be sent again even if it may have been done.
         """
         content = None if body is None else _encoded(body)
         began, pauses = time.monotonic(), _pauses()
@@ -158,13 +158,13 @@ class ClientCore(Generic[TransportT]):
             self._leave(url)
             failure: TightropeError = UnreachableError(f"{url}: {why}")
             if why.sent and not repeat:
-                what = "it is not known whether this was done; look before you repeat it"
+                what = "it is unknown whether this was done; check before you repeat it"
                 raise UnreachableError(f"{failure}; {what}") from why
             return NO_REPLY, failure
         if reply.status < 300:
             return reply, None
         failure = error_of_reply(reply)
-        halted = isinstance(failure, HaltedError)  # as the older one in an upgrade
+        halted = isinstance(failure, HaltedError)  # such as the older service during an upgrade
         if halted:
             self._leave(url)
         undone = halted or isinstance(failure, WaitError) or failure.code == "overloaded"
@@ -173,11 +173,11 @@ class ClientCore(Generic[TransportT]):
         return reply, failure
 
     def _url(self) -> str:
-        """The address that is tried now."""
+        """The current address."""
         return self._urls[self._at % len(self._urls)]
 
     def _leave(self, url: str) -> None:
-        """Try the next address from now on, unless another thread has found it out before."""
+        """Switch to the next address, if no other thread has done so."""
         if url == self._url():
             self._at += 1
 
@@ -185,7 +185,9 @@ class ClientCore(Generic[TransportT]):
         """Send a request; returns the JSON of its answer."""
         found: Table | None = decoded(await self._call(method, target, body, **how))
         if found is None:
-            raise UnreachableError(f"{target}: the answer is no JSON; is this a tightrope service?")
+            raise UnreachableError(
+                f"{target}: the answer is not JSON; is this a tightrope service?"
+            )
         return found
 
     async def _many(
@@ -193,7 +195,7 @@ class ClientCore(Generic[TransportT]):
     ) -> list[Answer]:
         """Send items in batches; each ends with its answer or its error.
 
-        Items that the service could not take now are sent again until the deadline.
+        Items that the service could not process now are sent again until the deadline.
         """
         ends = time.monotonic() + (self._deadline if deadline is None else deadline)
         found: list[Answer] = []
@@ -224,7 +226,7 @@ class ClientCore(Generic[TransportT]):
     # Decisions.
 
     async def _ask(self, name: str, body: Table, wait: float | None = None) -> Ticket:
-        """A decision; while the service is away a spare one, if it may stand for it."""
+        """A decision; while the service is unreachable, a spare ticket if one fits."""
         own, plain, spares = "id" in body, not body, 0
         body = {**body, "id": body.get("id") or new_id()}
         if self._spare and plain:
@@ -240,7 +242,7 @@ class ClientCore(Generic[TransportT]):
             if self._spool is None or own:
                 known = f"repeat it with id {body['id']!r}, in case it was decided"
                 raise _said_more(error, known) from error
-            await self._on_disk(Spool.want, name, [body], spare=False)  # to be voided, if it is
+            await self._on_disk(Spool.want, name, [body], spare=False)  # void it if it was decided
             if spares and (spare := await self._on_disk(Spool.take, name)):
                 return spare
             raise
@@ -267,7 +269,7 @@ class ClientCore(Generic[TransportT]):
         if self._spool is None or kind == "amendments":
             await self._json("POST", path(name, kind), made)
             return
-        _encoded(made)  # or it is refused before it is kept
+        _encoded(made)  # a bad report is refused before it is stored
         number = await self._on_disk(Spool.put, name, kind, made, self._waited)
         try:
             if not self._is_away():
@@ -282,7 +284,7 @@ class ClientCore(Generic[TransportT]):
             raise verdict
 
     async def _tell_many(self, name: str, kind: str, items: Items) -> list[TightropeError]:
-        """Many of them; returns the errors of those refused."""
+        """Many of them; returns the errors of refused ones."""
         made = [{key: id_of(value) for key, value in one.items()} for one in items]
         found = await self._many(name, kind, made)
         errors = [one for one in found if isinstance(one, TightropeError)]
@@ -301,7 +303,7 @@ class ClientCore(Generic[TransportT]):
         return found
 
     async def _empty_spool(self, spool: Spool) -> None:
-        """Send what is in the spool and give spare tickets back, if the service answers."""
+        """Send the spool's content and return spare tickets, if the service answers."""
         try:
             if not self._is_away():
                 await self._ask_again(0)
@@ -313,7 +315,7 @@ class ClientCore(Generic[TransportT]):
             spool.close()
 
     async def _tend(self, name: str) -> None:
-        """After an answer: send what waits, and see that there are spares."""
+        """After an answer, send waiting entries and ask for spares."""
         if self._spool is None:
             return
         try:
@@ -323,7 +325,7 @@ class ClientCore(Generic[TransportT]):
                 await self._refill(name, self._spare)
         except AWAY:
             self._is_gone()
-        except TightropeError as error:  # the caller has a ticket all the same
+        except TightropeError as error:  # the caller has a ticket anyway
             warnings.warn(f"campaign {name!r}: {error}", SpoolWarning, stacklevel=2)
 
     async def _send_spooled(self, number: int | None = None) -> None:
@@ -365,12 +367,12 @@ class ClientCore(Generic[TransportT]):
                 raise result
 
     async def _ask_again(self, most: int) -> None:
-        """Find out about every decision whose answer did not come."""
+        """Find out about every unanswered request for a decision."""
         for name in await self._on_disk(Spool.campaigns):
             await self._refill(name, most, new=False)
 
     async def _refill(self, name: str, most: int, *, new: bool = True) -> None:
-        """Ask for spare tickets if ``new``, and again for decisions whose answer did not come."""
+        """Ask for spare tickets if ``new``, and repeat unanswered requests for decisions."""
         async with self._driver.lock:
             ageing = time.time() + self._spare_ttl / 2
             if most:
@@ -391,7 +393,7 @@ class ClientCore(Generic[TransportT]):
     async def _keep(
         self, name: str, answers: Iterable[tuple[UnansweredDecision, Answer]], ageing: float
     ) -> None:
-        """Keep the answers: as spares those that live longer than ``ageing``."""
+        """Store the answers; tickets that live longer than ``ageing`` become spares."""
         kept, voided, refused = list[tuple[Ticket, float]](), list[str](), list[str]()
         for one, result in answers:
             if isinstance(result, UNDECIDED):
@@ -407,7 +409,7 @@ class ClientCore(Generic[TransportT]):
                 voided.append(one.id)
         await self._on_disk(Spool.answered, name, kept, voided, refused)
 
-    # Whether the service is there.
+    # Whether the service is reachable.
 
     def _is_away(self) -> bool:
         return time.monotonic() < self._away_until
@@ -421,7 +423,7 @@ class ClientCore(Generic[TransportT]):
 
 
 def _pauses() -> Iterator[float]:
-    """Seconds between tries: they double, and half of each is at random."""
+    """Seconds between tries: they double, and half of each is random."""
     pause = FIRST_PAUSE
     while True:
         yield random.uniform(pause / 2, pause)
@@ -441,7 +443,7 @@ def asked(
 
 
 def path(name: str, *parts: str) -> str:
-    """The path of a campaign, and of what is below it."""
+    """The path of a campaign, and of its resources."""
     if not isinstance(name, str) or not name:
         raise InputError(f"name = {name!r}: must be a campaign's name")
     return "/".join(["/v1/campaigns", *(quote(one, safe="") for one in (name, *parts))])

@@ -1,4 +1,4 @@
-"""Decisions of both clients: what a ``with`` block has of the ticket that it reports."""
+"""The decisions of both clients, for ``with`` blocks that report a ticket."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["AsyncDecision", "Decision", "DecisionMethods"]
 
 
 class DecisionMethods:
-    """What decisions of both clients are: a ticket, and whether it was settled."""
+    """A decision of either client: a ticket, and whether it was settled."""
 
     def __init__(self, client: Any, campaign: str, asked: Mapping[str, Any]) -> None:
         self._client: Client | AsyncClient = client
@@ -28,9 +28,11 @@ class DecisionMethods:
 
     @property
     def ticket(self) -> Ticket:
-        """The ticket; there is one inside the ``with`` block."""
+        """The ticket; available inside the ``with`` block."""
         if self._ticket is None:
-            raise InputError("a decision: is made when its `with` block begins")
+            raise InputError(
+                "decision: must be used inside its `with` block, which asks for the ticket"
+            )
         return self._ticket
 
     @property
@@ -52,13 +54,13 @@ class DecisionMethods:
         *,
         arm: int | str | None = None,
     ) -> None:
-        """What came of it."""
+        """Report the outcome."""
         await result(self._client.report(self.campaign, self.id, cost, reward, penalty, arm=arm))
         self._settled = True
 
     @Operation
     async def void(self) -> None:
-        """Nothing was done for it: what is reserved for it is free again."""
+        """Cancel the ticket because nothing was done; its reservation is free again."""
         await result(self._client.void(self.campaign, self.id))
         self._settled = True
 
@@ -72,10 +74,10 @@ class DecisionMethods:
             try:
                 await DecisionMethods.void(self)
             except TightropeError as why:
-                error.add_note(f"its ticket could not be voided, and stays in flight: {why}")
+                error.add_note(f"its ticket could not be voided and stays in flight: {why}")
 
     def _warn(self, error: BaseException | None) -> None:
-        """At the end of the block: warn if its ticket is forgotten."""
+        """At the end of the block: warn if its ticket was not reported."""
         if error is None and self._ticket is not None and not self._settled:
             warnings.warn(
                 f"ticket {self.id!r} of campaign {self.campaign!r} was left without a report: it"

@@ -1,7 +1,7 @@
 """Clients: ``Client`` for threads, ``AsyncClient`` for asyncio, from one description of methods.
 
-Each method is written once, as a coroutine. ``AsyncClient`` has it as it is. ``Client`` runs it to
-its end in the thread that calls, which waits where a task would be paused.
+Each method is written once, as a coroutine. ``AsyncClient`` uses it unchanged. ``Client`` runs it
+to its end in the calling thread.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DecisionT = TypeVar("DecisionT", bound=DecisionMethods)
 
 
 class TaskText(Protocol):
-    """A ``tightrope.Task``, or whatever else has the text of one."""
+    """A ``tightrope.Task``, or any object with its ``to_toml``."""
 
     def to_toml(self) -> str:
         """The task as TOML."""
@@ -62,10 +62,10 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         ttl: float | None = None,
         wait: float | None = None,
     ) -> DecisionT:
-        """A decision for a ``with`` block, which reports what came of it.
+        """A decision for a ``with`` block, which reports the outcome.
 
-        An exception leaves the ticket in flight, as a call that failed may still be billed. Only
-        ``void()``, or raising :class:`NotExecuted`, says that nothing was done.
+        An exception leaves the ticket in flight, because a failed call may still be billed. To
+        cancel the ticket, call ``void()`` or raise :class:`NotExecuted`.
         """
         asked = {"id": id, "eligible": eligible, "ttl": ttl, "wait": wait}
         return self._decision(self, campaign, asked)
@@ -80,10 +80,10 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         ttl: float | None = None,
         wait: float | None = None,
     ) -> Ticket:
-        """Which arm to pull now. The same ``id`` again gives the same ticket, and its state.
+        """Decide which arm to pull. The same ``id`` returns the same ticket and its state.
 
-        ``eligible``: the arms that may be pulled. ``ttl``: seconds until the ticket expires, if not
-        as the campaign's. ``wait``: seconds to wait while nothing can be decided.
+        ``eligible``: the arms that can be pulled. ``ttl``: seconds until the ticket expires;
+        default: the campaign's. ``wait``: seconds to wait while no decision is possible.
         """
         return await self._ask(campaign, asked(id, eligible, ttl), wait)
 
@@ -97,7 +97,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         eligible: Arms = None,
         ttl: float | None = None,
     ) -> list[Ticket]:
-        """So many tickets, or one for each of ``ids``; fewer if the budget does not allow more."""
+        """Several tickets, by ``count`` or ``ids``; fewer if the budget does not allow more."""
         if ids is None:
             if not isinstance(count, int) or count < 1:
                 raise InputError(f"count = {count!r}: must be a positive whole number, or give ids")
@@ -115,7 +115,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         *,
         arm: int | str | None = None,
     ) -> None:
-        """What came of a ticket. Reporting the same again is harmless."""
+        """Report the outcome of a ticket. Repeating the same report is harmless."""
         body = {"id": id, "cost": cost, "reward": reward, "penalty": penalty, "arm": arm}
         await self._tell(campaign, "reports", body)
 
@@ -128,12 +128,12 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
 
     @Operation
     async def void(self, campaign: str, id: str | Ticket) -> None:
-        """Nothing was done for this ticket: what is reserved for it is free again."""
+        """Cancel a ticket because nothing was done; its reservation is free again."""
         await self._tell(campaign, "voids", {"id": id})
 
     @Operation
     async def void_many(self, campaign: str, ids: Sequence[str | Ticket]) -> list[TightropeError]:
-        """Void many tickets; returns the errors of those refused."""
+        """Void many tickets; returns the errors of refused ones."""
         return await self._tell_many(campaign, "voids", [{"id": one} for one in ids])
 
     @Operation
@@ -146,22 +146,22 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         *,
         note: str | None = None,
     ) -> None:
-        """Other money for a ticket that was reported, as from a bill."""
+        """Correct the money of a reported ticket, for example from a bill."""
         body = {"id": id, "cost": cost, "penalty": penalty, "note": note}
         await self._tell(campaign, "amendments", body)
 
     @Operation
     async def ticket(self, campaign: str, id: str | Ticket) -> Ticket:
-        """A ticket and its state, without any change."""
+        """Look up a ticket and its state."""
         return Ticket.of_table(await self._json("GET", path(campaign, "decisions", id_of(id))))
 
     @Operation
     async def create(
         self, /, campaign: str, task: Mapping[str, Any] | TaskText, budget: float, **more: Any
     ) -> Table:
-        """Create a campaign, or go on with it.
+        """Create a campaign, or open the existing one.
 
-        ``task``: a ``tightrope.Task``, or a mapping as a task's TOML file has it. ``more``: policy,
+        ``task``: a ``tightrope.Task``, or a mapping like a task's TOML file. ``more``: policy,
         seed, stop, expire_after, release, starts, ends, per_day, shadow,
         on_overrun.
         """
@@ -181,7 +181,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
 
     @Operation
     async def status(self, campaign: str) -> Table:
-        """Where a campaign stands."""
+        """The status of a campaign."""
         return await self._json("GET", path(campaign))
 
     @Operation
@@ -191,25 +191,25 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
 
     @Operation
     async def outlook(self, campaign: str, *, estimate: bool = False) -> Table:
-        """What can be said now about a campaign's end; with an ``estimate``, of half a minute."""
+        """Bounds and projections for a campaign's end; ``estimate``: also a recent estimate."""
         asked = "?estimate=true" if estimate else ""
         return await self._json("GET", path(campaign, "outlook") + asked)
 
     @Operation
     async def events(self, campaign: str, after: int = 0, limit: int = 1000) -> list[Table]:
-        """The log from number ``after`` + 1 on, so many events at most."""
+        """At most ``limit`` events of the log, from number ``after`` + 1 on."""
         target = f"{path(campaign, 'events')}?after={after:d}&limit={limit:d}"
         reply = await self._call("GET", target)
         return [json.loads(line) for line in reply.content.splitlines() if line]
 
     @Operation
     async def act(self, /, campaign: str, action: Action, **arguments: Any) -> Any:
-        """A change, by its name in the API: pause, resume, budget, retire and so on.
+        """Make a change, by its name in the API: pause, resume, budget, retire and so on.
 
-        ``arguments``: the fields of its body, and the ``arm`` or ``number`` that is in its path. It
-        is sent again only if that is harmless.
+        ``arguments``: the fields of its body, and the ``arm`` or ``number`` in its path. It is sent
+        again only if that is harmless.
         """
-        from tightrope.changes import change_named  # it loads msgspec, which other methods need not
+        from tightrope.changes import change_named  # loads msgspec, which others do not need
 
         kind = change_named(action)
         if kind.place() and kind.place() not in arguments:
@@ -223,12 +223,12 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
     async def request(
         self, method: str, target: str, body: Any = None, *, repeat: bool = True
     ) -> Any:
-        """Any request of the API; ``repeat``: whether doing it twice is harmless."""
+        """Send any request of the API; ``repeat``: whether doing it twice is harmless."""
         return await self._json(method, target, body, repeat=repeat)
 
     @Operation
     async def spares(self, campaign: str) -> int:
-        """Reserve spare tickets now; returns how many there are."""
+        """Reserve spare tickets now; returns their number."""
         if self._spool is None:
             raise InputError("spares: must come with a spool, the path of a file")
         await self._refill(campaign, self._spare)
@@ -238,7 +238,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
 
     @Operation
     async def flush(self) -> int:
-        """Send what is in the spool; returns how many reports are left in it."""
+        """Send the spool's content; returns the number of reports left in it."""
         if self._spool is None:
             return 0
         await self._ask_again(self._spare)
@@ -247,12 +247,12 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         return await self._on_disk(Spool.waiting)
 
     def refused(self) -> list[Table]:
-        """Spooled reports that the service refused later, and does not keep either."""
+        """Spooled reports that the service refused later and did not put in quarantine."""
         return [] if self._spool is None else self._spool.refused()
 
     @Operation
     async def close(self) -> None:
-        """Send what is in the spool, give spare tickets back if the service answers, and end."""
+        """Send the spool's content, return spare tickets if the service answers, and close."""
         try:
             if self._spool is not None and not self._spool.closed:
                 await self._empty_spool(self._spool)
@@ -264,14 +264,14 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
 
 
 class Client(ClientMethods[httpx.BaseTransport, Decision], Blocking):
-    """A client of a service; its methods may be called from threads.
+    """A client of a service; its methods are thread-safe.
 
-    ``url``: the service's address, or several of services on one database: if one does not answer
-    the next is tried. ``key``: as ``tightrope keys`` made it. ``timeout``: seconds of one try;
-    ``deadline``: of all tries of a call; ``wait``: how long a decision is waited for while the
-    budget is fully reserved or not released yet, if not as long. ``spool``: a file that keeps
-    reports which could not be sent; ``spare``: so many tickets of each campaign are reserved
-    beforehand, for ``spare_ttl`` seconds, and used while the service is away.
+    ``url``: the service's address, or several addresses of services on one database: if one does
+    not answer, the next is tried. ``key``: a key from ``tightrope keys``. ``timeout``: seconds of
+    one try; ``deadline``: seconds of all tries of a call; ``wait``: seconds to wait for a decision
+    while the budget is fully reserved or not released yet, default: the deadline. ``spool``: a file
+    for reports that could not be sent. ``spare``: the number of tickets of each campaign to reserve
+    in advance, for ``spare_ttl`` seconds; they are used while the service is unreachable.
 
     >>> from tightrope.service.server import Running
     >>> task = {"arms": [{"name": "mail"}, {"name": "call"}], "limits": {"complaints": 0.5}}
@@ -299,7 +299,7 @@ class Client(ClientMethods[httpx.BaseTransport, Decision], Blocking):
 
 
 class AsyncClient(ClientMethods[httpx.AsyncBaseTransport, AsyncDecision], Awaiting):
-    """A client of a service for asyncio; arguments and methods as of :class:`Client`.
+    """A client of a service for asyncio; arguments and methods are those of :class:`Client`.
 
     >>> import asyncio
     >>> from tightrope.service.server import Running
@@ -333,13 +333,13 @@ def _task_table(task: Mapping[str, Any] | TaskText) -> Mapping[str, Any]:
     if isinstance(task, Mapping):
         return task
     if isinstance(task, type) or not callable(getattr(task, "to_toml", None)):
-        what = "must be a tightrope.Task, or a mapping as its TOML file has it"
+        what = "must be a tightrope.Task, or a mapping like its TOML file"
         raise InputError(f"task = {task!r:.200}: {what}")
     return tomllib.loads(task.to_toml())
 
 
 class _Lock:
-    """A lock of threads for ``async with``."""
+    """A thread lock for ``async with``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -361,7 +361,7 @@ def _at_once(act: Callable[P, T]) -> Async[P, T]:
 
 
 def _sent(request: Callable[..., Awaitable[httpx.Response]]) -> Send:
-    """How a request is sent by one of httpx's clients."""
+    """Send a request with one of httpx's clients."""
 
     async def send(method: str, url: str, content: bytes | None, timeout: float) -> Reply:
         headers = None if content is None else {"content-type": "application/json"}
@@ -378,7 +378,7 @@ def _sent(request: Callable[..., Awaitable[httpx.Response]]) -> Send:
 
 
 def _options(urls: Sequence[str], key: str | None) -> dict[str, Any]:
-    """How httpx is to work; what is on loopback is not behind a proxy."""
+    """The settings of httpx; addresses on loopback use no proxy."""
     headers = {"accept": "application/json", "user-agent": "tightrope-client"}
     if key is not None:
         if not isinstance(key, str) or not key.isascii() or not key.isprintable() or not key:

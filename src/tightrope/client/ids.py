@@ -1,7 +1,7 @@
 """Ids that clients make: UUIDs of version 7, which grow with time.
 
-The first 48 bits are the milliseconds since 1970, the next 12 count within one, 62 are random. Of
-one process each is larger than the one before, also if its clock goes back.
+The first 48 bits are the milliseconds since 1970, the next 12 count within one, 62 are random.
+Within one process ids always grow, even if its clock goes back.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def new_id() -> str:
 
 
 def _unlock() -> None:
-    """In a forked process: whoever held it is not here."""
+    """Reset the lock in a forked process, which lacks the thread that held it."""
     global _lock
     _lock = threading.Lock()
 

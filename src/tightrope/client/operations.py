@@ -1,4 +1,4 @@
-"""A method is written once, as a coroutine: what awaits has it so, what blocks in another form."""
+"""Methods are written once, as coroutines, and also get a blocking form."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Async: TypeAlias = Callable[P, Coroutine[Any, Any, T]]
 
 
 class Blocking:
-    """What has methods that wait in the thread that calls them."""
+    """A class whose methods block the calling thread."""
 
 
 class Awaiting:
-    """What has methods that are awaited."""
+    """A class whose methods are awaited."""
 
 
 class Operation(Generic[P, T]):
@@ -61,5 +61,5 @@ def finished(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def result(found: T | Awaitable[T]) -> T:
-    """What a method of either client gives."""
+    """The result of a method of either client."""
     return await found if isinstance(found, Awaitable) else found

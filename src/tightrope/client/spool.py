@@ -1,9 +1,9 @@
-"""What a client keeps on its disk while the service is away: spare tickets and unsent reports.
+"""A client's file for outages of the service: spare tickets and unsent reports.
 
 A SQLite file, synced at every commit, so that it survives ``kill -9`` and power loss. It belongs to
 one process at a time and to one service. Promises:
 
-- A report is in the file before it is sent, and leaves it after the service has answered.
+- A report is written to the file before it is sent, and deleted after the service has answered.
 - A ticket's id is in the file before it is asked for, so that no reservation is forgotten.
 - A spare leaves the file before it is used, so that it is not used twice.
 """
@@ -43,26 +43,26 @@ CREATE TABLE IF NOT EXISTS spares (
 
 
 class Entry(NamedTuple):
-    """Something to be sent: a report or a void."""
+    """A report or a void to be sent."""
 
     number: int
     campaign: str
     kind: str  # reports or voids
     body: dict[str, Any]
-    quiet: bool  # nobody is told if it is refused
+    quiet: bool  # no error is shown if it is refused
 
 
 class UnansweredDecision(NamedTuple):
-    """A decision that was, or will be, asked for without an answer so far."""
+    """A request for a decision without an answer so far."""
 
     id: str
     asked: dict[str, Any]  # the request's body
-    spare: bool  # to be kept as a spare; else to be voided
+    spare: bool  # whether to keep it as a spare or to void it
     at: float  # when it was written here; a spare was not decided before
 
 
 class Spool:
-    """The file; its methods may be called from threads. All times are this machine's clock."""
+    """The file; its methods are thread-safe. All times are from this machine's clock."""
 
     def __init__(self, path: str, service: str) -> None:
         self.path, self._pid = path, os.getpid()
@@ -82,7 +82,7 @@ class Spool:
         self._require_service(service)
 
     def _require_service(self, service: str) -> None:
-        """Raise if what is in the file is for another service."""
+        """Raise if the file has reports or tickets of another service."""
         with self._transaction() as file:
             file.execute("INSERT OR IGNORE INTO about VALUES ('service', ?)", [service])
             ((known,),) = file.execute("SELECT value FROM about WHERE name = 'service'")
@@ -90,7 +90,7 @@ class Spool:
                 file.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()
                 for table in ("outbox", "spares", "wanted")
             ):
-                what = f"has reports or tickets of {known!r}; send them first, or take another file"
+                what = f"has reports or tickets of {known!r}; send them first, or use another file"
                 raise InputError(f"spool {self.path!r}: {what}")
             file.execute("UPDATE about SET value = ? WHERE name = 'service'", [service])
 
@@ -98,7 +98,9 @@ class Spool:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """A transaction that is on the disk when the block ends."""
         if os.getpid() != self._pid:
-            raise InputError(f"spool {self.path!r}: is its parent's; open a client after the fork")
+            raise InputError(
+                f"spool {self.path!r}: belongs to the parent process; open a client after the fork"
+            )
         with self._lock:
             try:
                 self._file.execute("BEGIN IMMEDIATE")
@@ -117,9 +119,9 @@ class Spool:
     # Reports and voids.
 
     def put(self, campaign: str, kind: str, body: dict[str, Any], waited: set[int]) -> int:
-        """Keep something to be sent; returns its number.
+        """Store an entry to send; returns its number.
 
-        The number is in ``waited``, too, before another thread can see the entry.
+        The number is added to ``waited`` before another thread can see the entry.
         """
         with self._transaction() as file:
             number = self._put(file, campaign, kind, body, quiet=False)
@@ -136,17 +138,17 @@ class Spool:
         return int(made.lastrowid or 0)
 
     def next_entries(self, most: int) -> list[Entry]:
-        """The first that wait, all of one campaign and kind."""
+        """The first waiting entries, all of one campaign and kind."""
         rows = self._rows("SELECT * FROM outbox ORDER BY number LIMIT ?", most)
         found = [Entry(n, name, kind, json.loads(body), bool(q)) for n, name, kind, body, q in rows]
         return list(takewhile(lambda one: one[1:3] == found[0][1:3], found))
 
     def waiting(self) -> int:
-        """How many reports and voids wait to be sent."""
+        """The number of reports and voids to be sent."""
         return int(self._rows("SELECT count(*) FROM outbox")[0][0])
 
     def settle(self, entries: Sequence[Entry], refused: Sequence[tuple[Entry, str]] = ()) -> None:
-        """Let go of what was answered; what the service would not keep is kept here."""
+        """Delete answered entries; store those that the service refused and did not keep."""
         with self._transaction() as file:
             file.executemany("DELETE FROM outbox WHERE number = ?", [[one[0]] for one in entries])
             file.executemany(
@@ -155,7 +157,7 @@ class Spool:
             )
 
     def refused(self) -> list[dict[str, Any]]:
-        """What was refused when it was sent, and is not in the service's quarantine either."""
+        """Reports that were refused when sent and are not in the service's quarantine."""
         rows = self._rows("SELECT * FROM refused ORDER BY number")
         keys = ("number", "campaign", "kind", "body", "why")
         return [{**dict(zip(keys, row, strict=True)), "body": json.loads(row[3])} for row in rows]
@@ -163,7 +165,7 @@ class Spool:
     # Spare tickets.
 
     def want(self, campaign: str, bodies: Sequence[dict[str, Any]], *, spare: bool) -> None:
-        """Keep decisions that are about to be asked for, or whose answer did not come."""
+        """Store requests for decisions before they are sent, or if no answer came."""
         with self._transaction() as file:
             file.executemany(
                 "INSERT OR REPLACE INTO wanted VALUES (?, ?, ?, ?, ?)",
@@ -171,7 +173,7 @@ class Spool:
             )
 
     def wanted(self, campaign: str) -> list[UnansweredDecision]:
-        """Those of a campaign, oldest first."""
+        """The unanswered requests of a campaign, oldest first."""
         query = "SELECT id, asked, spare, at FROM wanted WHERE campaign = ? ORDER BY id"
         rows = self._rows(query, campaign)
         return [UnansweredDecision(n, json.loads(body), bool(s), at) for n, body, s, at in rows]
@@ -183,7 +185,7 @@ class Spool:
         voided: Sequence[str],
         refused: Sequence[str],
     ) -> None:
-        """What came of those wanted: spares with their last moment, tickets to void, and none."""
+        """Record the answers: spares with their expiry, tickets to void, and refusals."""
         with self._transaction() as file:
             gone = [*(ticket.id for ticket, _ in kept), *voided, *refused]
             file.executemany("DELETE FROM wanted WHERE id = ?", [[name] for name in gone])
@@ -195,12 +197,12 @@ class Spool:
                 self._put(file, campaign, "voids", {"id": name}, quiet=True)
 
     def ready(self, campaign: str) -> int:
-        """How many spares may be used now."""
+        """The number of usable spares."""
         query = "SELECT count(*) FROM spares WHERE campaign = ? AND until > ?"
         return int(self._rows(query, campaign, time.time() + LATEST)[0][0])
 
     def take(self, campaign: str) -> Ticket | None:
-        """The spare that expires first, to be used now; None if there is none."""
+        """Take the spare that expires first; None if there is none."""
         with self._transaction() as file:
             row = file.execute(
                 "SELECT id, ticket FROM spares WHERE campaign = ? AND until > ?"
@@ -213,7 +215,7 @@ class Spool:
         return Ticket.of_table(json.loads(row[1]), spare=True)
 
     def give_back(self, before: float) -> None:
-        """Have spares that expire before this moment voided; forget those that have expired."""
+        """Void spares that expire before this time; delete those that have expired."""
         with self._transaction() as file:
             file.execute("DELETE FROM spares WHERE until <= ?", [time.time()])
             rows = file.execute(
@@ -224,11 +226,11 @@ class Spool:
                 self._put(file, of, "voids", {"id": name}, quiet=True)
 
     def campaigns(self) -> list[str]:
-        """Those with decisions whose answer did not come."""
+        """The campaigns with unanswered requests for decisions."""
         return [name for (name,) in self._rows("SELECT DISTINCT campaign FROM wanted")]
 
     def close(self) -> None:
-        """Close the file; what is in it stays."""
+        """Close the file; its content stays."""
         with self._lock:
             self._file.close()
             self.closed = True

@@ -60,7 +60,7 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 
 
 class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """The code of a part, optimised once; it becomes machine code within a kernel alone."""
+    """The code of a part, optimised once; it becomes machine code only within a kernel."""
 
     def _optimize_final_module(self) -> None:
         manager, builder = self._codegen._module_pass_manager()
@@ -73,7 +73,7 @@ class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _PartLowering(NativeLowering):  # type: ignore[misc]
-    """As numba's, without machine code of its own and without an entry from Python."""
+    """Like numba's, without its own machine code and without an entry point for Python."""
 
     _name = "part_lowering"
 
@@ -83,7 +83,7 @@ class _PartLowering(NativeLowering):  # type: ignore[misc]
             setattr(state.flags, flag, True)
         done = bool(super().run_pass(state))
         made = state["cr"]
-        key = object().__format__  # numba finds a function by a builtin; called, this one raises
+        key = object().__format__  # numba needs a builtin here; calling it raises
         state.targetctx.insert_user_function(key, made.fndesc, [state.library])
         state["cr"] = _LowerResult(made.fndesc, made.call_helper, cfunc=key, env=made.env)
         return done
@@ -99,8 +99,8 @@ class _PartCompiler(Compiler):  # type: ignore[misc]
         return [passes]
 
 
-# For functions that only kernels call. numba would make machine code of each, with all that it
-# calls in it, and two wrappers; without that a kernel compiles in two thirds of the time.
+# For functions that only kernels call. numba would generate machine code for each, including its
+# callees, and two wrappers; without these a kernel compiles in two thirds of the time.
 PART: dict[str, Any] = {"pipeline_class": _PartCompiler, **OPTIONS}
 
 _on_compiling: ContextVar[Callable[[], None]] = ContextVar("on_compiling", default=lambda: None)
@@ -165,9 +165,9 @@ def separate(function: Callable[..., Any]) -> Any:
 
 
 def optimized(function: Callable[..., Any]) -> Any:
-    """As ``inlined``, with machine code of its own, so that Python can call it too.
+    """Same as ``inlined``, with its own machine code, so that Python can call it too.
 
-    It compiles for longer. SIMD lanes take it because LyOn's loop is 8 % faster with it.
+    It takes longer to compile. SIMD lanes use it because LyOn's loop is 8 % faster with it.
     """
     return njit(forceinline=True, **OPTIONS)(function)
 
@@ -182,14 +182,15 @@ def compile_function(
     With a ``dtype``, float literals get that type: numba widens ``float32 + 1.0`` to 64 bits, numpy
     does not. So both compute the same bits, and a vector holds twice as many lanes.
 
-    The key of its text becomes part of the function's name. A kernel loaded from the disk brings
-    its parts under their names, and the linker takes the first function of a name: without the key,
-    a part of another kernel with the same name could run in its place.
+    The key of its text becomes part of the function's name. A kernel loaded from the disk contains
+    its parts under their names, and the linker takes the first function with a name: without the
+    key, a part of another kernel with the same name could run instead.
 
     ``jit`` compiles one function; by default for the CPU, and so that Python can call it.
 
-    A kernel loaded from the disk imports the modules of its parts. Those of a user's functions are
-    said to be this one: theirs may be a script, which must not run again, or may be gone.
+    A kernel loaded from the disk imports the modules of its parts. For a user's functions this
+    module is recorded instead, because theirs may be a script that must not run again, or may be
+    gone.
     """
     key = key_of(function, dtype, jit.__qualname__)
     if key in _parts:  # one with two callers is compiled once
@@ -228,8 +229,8 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
     numba keys a closure by its pickled functions, which differ in every process, so that a kernel
     built from a policy's functions would never be found again. Also, it numbers the kernels of one
     function in a shared index: two processes that write at the same time can give two kernels the
-    same file, so that later runs use the wrong code. And it discards what is older than the file
-    that a kernel is written in, whatever was changed there.
+    same file, so that later runs use the wrong code. And it discards kernels that are older than
+    their source file, whatever changed there.
     """
 
     def __init__(self, function: Callable[..., Any], digest: str) -> None:
@@ -276,8 +277,8 @@ def compile_kernel(kernel: Any, **options: Any) -> Any:
 def address_of(kernel: Any, *arguments: Any) -> int:
     """Compile a kernel for arguments of these numba types; returns its address in memory.
 
-    The address is of numba's own function: it returns a status, and writes its result to a pointer.
-    The kernel must be kept alive as long as the address is used.
+    The address is that of numba's own function, which returns a status and writes its result to a
+    pointer. The kernel must be kept alive as long as the address is used.
     """
     kernel.compile(arguments)
     made = kernel.overloads[arguments]
@@ -304,7 +305,7 @@ def _call_at(count: int) -> Any:
     return typed
 
 
-FAILED = -(2**63)  # in place of the result of a function that raised an error
+FAILED = -(2**63)  # instead of the result of a function that raised an error
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -338,15 +339,15 @@ def uncounted(function: Callable[..., Any]) -> Any:
 
 
 def checked(function: Callable[..., Any]) -> Any:
-    """As ``uncounted``, with IndexError for an index out of range: for a user's own functions."""
+    """Same as ``uncounted``, with IndexError for an index out of range, for users' functions."""
     return njit(forceinline=True, _nrt=False, boundscheck=True, **PART)(function)
 
 
 def whole_number(place: str, where: str = "") -> Any:
     """A function for compiled code that returns its argument, which must be of an integer type.
 
-    PolicyError, when it is compiled, for other types: as an arm, 0.5 would be truncated to 0.
-    ``place`` begins the error, ``where`` ends it.
+    Other types raise PolicyError at compile time, because 0.5 would be truncated to arm 0.
+    ``place`` starts the message, ``where`` ends it.
     """
 
     @intrinsic  # type: ignore[untyped-decorator]

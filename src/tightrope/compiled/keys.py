@@ -22,7 +22,7 @@ __all__ = ["key_of", "names_of"]
 LIBRARIES = {"llvmlite", "math", "numba", "numba_cuda", "numpy"}  # their versions are checked
 
 _known: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-_cycles: list[int] = []  # functions that were met within themselves
+_cycles: list[int] = []  # recursive functions
 
 
 def key_of(*values: Any) -> str:
@@ -93,8 +93,8 @@ def _function_text(function: types.FunctionType, within: tuple[int, ...]) -> str
     code = _code_text(function.__code__, function.__doc__)
     text = repr((code, function.__defaults__, used, cells))
     short = hashlib.sha256(text.encode()).hexdigest()  # texts of texts would grow without bound
-    ours = (function.__module__ or "").startswith("tightrope.")  # globals of others may change
-    if ours and len(_cycles) == cycles:  # else its text depends on where it was looked at from
+    ours = (function.__module__ or "").startswith("tightrope.")  # other globals may change
+    if ours and len(_cycles) == cycles:  # otherwise its text depends on the caller
         _known[function] = short
     return short
 
@@ -114,7 +114,7 @@ def _of_module(
 
 
 def _code_text(code: types.CodeType, said: str | None = None) -> str:
-    """The text of a code; ``said``: its docstring, which does not count."""
+    """The text of a code; ``said``: its docstring, which is left out."""
     constants = [
         _code_text(one)
         if isinstance(one, types.CodeType)

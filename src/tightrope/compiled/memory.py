@@ -1,9 +1,9 @@
 """Memory that compiled code reads: blocks of named arrays, and records of arrays in them.
 
 A block starts with a table. An entry is three 64-bit numbers: an array's offset from the block's
-start, its rows, its columns. In compiled code a block is its address alone, a record two addresses,
-and a *vector*, one field of a record, an address and a length. What is read of the table counts as
-constant, so that LLVM moves it out of loops. numba's own tuples of arrays hold seven numbers per
+start, its rows, its columns. In compiled code a block is only its address, a record two addresses,
+and a *vector*, one field of a record, an address and a length. Reads of the table count as
+constant, so LLVM moves them out of loops. numba's own tuples of arrays hold seven numbers per
 array, which take two thirds of the time to compile a policy with thirty of them.
 
 A vector is indexed from 0 without a check; numba would allow for negative indices.
@@ -50,7 +50,7 @@ __all__ = [
 WORD = ir.IntType(64)
 
 
-# What a block holds, by name.
+# The content of a block, by name.
 
 
 @dataclass(frozen=True)
@@ -98,14 +98,14 @@ class Number:
 
 @dataclass(frozen=True)
 class Fixed:
-    """An integer that is known when a function is compiled."""
+    """An integer that is known at compile time."""
 
     value: int
 
 
 @dataclass(frozen=True)
 class Given:
-    """An integer that is given together with the block's address, number ``at`` of them."""
+    """An integer passed together with the block's address, number ``at`` of them."""
 
     at: int
 
@@ -333,7 +333,7 @@ def _block_type(parts: tuple[tuple[str, Part], ...]) -> BlockType:
 def memory_at(parts: Mapping[str, Part]) -> Any:
     """For compiled code: a function from a block's address to the block, with named parts.
 
-    Where some are :class:`Given`, it is one of the address and a tuple of those.
+    If some are :class:`Given`, its arguments are the address and a tuple of those.
     """
     kind = _block_type(tuple(parts.items()))
 
@@ -374,7 +374,7 @@ def four_at(_context: Any, address: Any) -> Any:
 def local_vector(count: int, dtype: type) -> Any:
     """For compiled code: a function that makes a vector of ``count`` numbers, which lasts one call.
 
-    Where every index is a constant after unrolling, LLVM keeps the numbers in registers.
+    If every index is a constant after unrolling, LLVM keeps the numbers in registers.
     """
     kind = VectorType(from_dtype(np.dtype(dtype)))
 

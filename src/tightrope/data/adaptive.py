@@ -1,19 +1,19 @@
 """Did earlier outcomes decide which arms were pulled? Two tests of a log without propensities.
 
-If they did, an arm that was unlucky at first has few rows and keeps its bad luck: its mean is
-biased. Both tests compare the log with draws of what it could have been, given all that does not
-matter, so that their error of the first kind is ``LEVEL`` at any number of rows.
+If they did, an arm that was unlucky at first has few rows, and its mean is biased. Both tests
+compare the log with conditional random draws of it, so their error of the first kind is ``LEVEL``
+at any number of rows.
 
 *Outcomes.* Choices that do not depend on outcomes, whether random, in turn or with shares that
-change, leave an arm's outcomes exchangeable, here among at most ``STRETCH`` rows in turn of an arm.
-If they depend, an arm is pulled again sooner after some outcomes than after others. The statistic
-is the correlation of an outcome with the log of the rows until its arm comes again; the largest of
-all outcomes counts.
+change, leave an arm's outcomes exchangeable, here among at most ``STRETCH`` successive rows of an
+arm. If choices depend on outcomes, an arm is pulled again sooner after some outcomes than after
+others. The statistic is the correlation of an outcome with the log of the rows until its arm comes
+again; the largest over all outcomes counts.
 
-*Shares.* A greedy logger leaves an arm after so few rows that the first test cannot see it. What it
-leaves is shares of the arms that change along the log: a table of K arms by the last half of the
-rows, the quarter before it, and so on, against tables with the same margins. Shares that somebody
-changed for other reasons are found, too.
+*Shares.* A greedy logger leaves an arm after so few rows that the first test cannot detect it. But
+the arms' shares then change along the log. This test compares a table of K arms by the last half of
+the rows, the quarter before it, and so on, with tables of the same margins. It also detects shares
+that changed for other reasons.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ __all__ = ["caveat"]
 
 LEVEL, DRAWS = 0.01, 499
 STRETCH = 50
-MOST_ROWS = 20_000  # the first ones, whose outcomes are looked at
+MOST_ROWS = 20_000  # the first ones, whose outcomes are tested
 FIRST_PART = 16  # rows, at least, of the first part of a log
 OUTCOMES = "choices depend on earlier outcomes"
-SHARES = "the arms' shares change along the log, as where earlier outcomes decide"
+SHARES = "the arms' shares change along the log, as if earlier outcomes decided"
 WHAT_FOLLOWS = (
     "and there are no propensities: means of arms may be biased (by 0.2 in trials), those of arms"
     " with few rows most, and limits may seem infeasible; give the probability of every choice"
@@ -42,7 +42,7 @@ WHAT_FOLLOWS = (
 
 
 def caveat(log: Log) -> str:
-    """What to know of a log whose choices seem to depend on earlier outcomes; "" if they do not.
+    """A warning about a log whose choices seem to depend on earlier outcomes, or "".
 
     >>> rows = np.arange(300)
     >>> caveat(Log(["a", "b"], [], rows % 2, np.ones((2, 300))))
@@ -57,7 +57,7 @@ def caveat(log: Log) -> str:
 
 
 def _rare(found: float, drawn: Callable[[], float]) -> bool:
-    """Whether at most a share ``LEVEL`` of draws, and the value found, are as large as it."""
+    """Whether at most a share ``LEVEL`` of the draws, including the value found, are as large."""
     most, above = LEVEL * (DRAWS + 1), 1
     for _ in range(DRAWS):
         above += drawn() >= found * (1.0 - 1e-9)
@@ -71,7 +71,7 @@ def _outcomes(log: Log, random: np.random.Generator) -> bool:
     chosen = log.chosen[:MOST_ROWS]
     at = np.argsort(chosen, kind="stable")  # rows by arm, in order
     arms, rows = chosen[at], len(at)
-    first = np.searchsorted(arms, arms)  # where each row's arm begins
+    first = np.searchsorted(arms, arms)  # the first row of each row's arm
     last = np.append(arms[1:] != arms[:-1], True)
     wait = np.where(last, rows, np.append(at[1:], rows)) - at
     stretches = np.maximum(np.bincount(chosen)[arms] // STRETCH, 1)

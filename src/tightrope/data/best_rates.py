@@ -1,15 +1,15 @@
-"""The optimum of a log: the best of many estimates is too good, and by how much.
+"""The optimum of a log, corrected for choosing the best of many estimates.
 
-Where several arms are about as good as the best mixture, the one that was lucky in the log is
-taken for the best. How much this adds depends on how close the arms are, which the log does not
-tell: nothing if they are apart, and b if those that the log cannot tell apart are equal. b comes
-from draws of the log in which arms within ``TIED`` standard errors of the best mixture are lifted
-to it: by how much the best mixture of such a draw beats the log's own mixture there. The estimate
-is in the middle, b / 2 below the log's own optimum, and b / 2 is a part of its error. An arm that
-is clearly best is the only one within reach, so that b is 0.
+If several arms are about as good as the best mixture, the one that was lucky in the log looks best.
+The size of this bias depends on how close the arms are, which the log does not show: it is 0 if
+they are far apart, and b if the arms that the log cannot distinguish are equal. b comes from draws
+of the log in which arms within ``TIED`` standard errors of the best mixture are lifted to it: the
+gain of the best mixture of such a draw over the log's own mixture. The estimate is in the middle, b
+/ 2 below the log's own optimum, and b / 2 is a part of its error. If one arm is clearly best, b is
+0.
 
-Arms are compared by what they add to the optimum: r_k - sum_m lambda_m (y_km - c_m) per unit of
-cost, with the multipliers lambda of the log's own optimum. Letters: D draws, K arms, M limits.
+Arms are compared by their contribution to the optimum: r_k - sum_m lambda_m (y_km - c_m) per unit
+of cost, with the multipliers lambda of the log's own optimum. Letters: D draws, K arms, M limits.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ from tightrope.problem.values import Floats
 
 __all__ = ["BestRate", "best_rate"]
 
-TIED = 3.0  # standard errors; see benchmarks/logs.py for how often the interval holds the truth
+TIED = 3.0  # standard errors; see benchmarks/logs.py for the coverage of the interval
 
 
 class BestRate(NamedTuple):
     """pi*'s reward per unit of cost, in the user's units.
 
-    ``own``: of the log as it is, with the spread of the draws; ``rate``: corrected.
+    ``own``: the uncorrected rate of the log, with the spread of the draws; ``rate``: corrected.
     """
 
     own: Split
     rate: Split
 
     def of(self, budget: float, optimum: float) -> Split:
-        """OPT(B), from that of the log as it is."""
+        """OPT(B), from the uncorrected one of the log."""
         shift = budget * (self.rate.mean - self.own.mean)
         return Split(optimum + shift, 0.0, budget * self.rate.log)
 
 
 def best_rate(draws: Draws, budget: float | None = None) -> BestRate | None:
-    """The best rate of a log's arms, None if they change or if no mixture keeps the limits.
+    """The best rate of a log's arms; None if they change or if no mixture keeps the limits.
 
     Also None for a log with types of requests. ``budget`` is needed only for limits in total.
     """

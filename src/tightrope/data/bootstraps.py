@@ -1,9 +1,10 @@
-"""How sure is it? A log is finite, and so is a simulation: two kinds of error, told apart.
+"""Errors from a finite log and from a finite simulation, reported separately.
 
 The Bayesian bootstrap (Rubin 1981) gives the rows of each arm random weights, Dirichlet(1, ..., 1):
-a draw from what the laws may be, given the rows. Every draw is a problem with the same rows and
-other weights, so every engine runs it with the kernels it has. The runs are spread over the draws.
-The variance of the draws' means, less what their few runs explain, is the part of the log.
+a posterior draw of the distributions, given the rows. Every draw is a problem with the same rows
+and other weights, so every engine runs it with its existing kernels. The runs are spread over the
+draws. The variance of the draws' means, minus the part explained by their few runs, is the log's
+error.
 
 Letters: D draws, n runs per draw, M limits, G budgets.
 """
@@ -50,7 +51,7 @@ class SureRow:
 
     ``reward_rate``: reward per unit of budget. ``violation`` [M]: as in a summary row. ``broken``
     [M]: the chance that a run ends above the limit. ``regret``: OPT(B) of a draw minus its reward;
-    None where no policy keeps the limits. ``pulls``: per run.
+    None if no policy keeps the limits. ``pulls``: per run.
     """
 
     policy: str
@@ -65,7 +66,7 @@ class SureRow:
     limit_names: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """The row as a JSON-ready dictionary; what belongs to a limit is by its name."""
+        """The row as a JSON-ready dictionary; values of a limit are by its name."""
         each = zip(self.limit_names, self.violation, self.broken, strict=True)
         limits = {
             name: {**one.described("violation"), "broken": chance.as_dict()}
@@ -76,13 +77,13 @@ class SureRow:
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """What the runs and the log leave open: see :func:`bootstrap`.
+    """The result of :func:`bootstrap`.
 
-    ``varied``: the arms with rows; the others have laws, which count as known. ``oracle``: pi*'s
-    reward per unit of cost; ``optimum`` [G]: OPT(B), in units of reward; both less what the luck of
-    the best arms in the log may add, see ``data.best_rates``; None where no mixture keeps the
-    limits. ``infeasible``: the share of draws in which none does; these have no part in
-    ``oracle``, ``optimum`` and regret.
+    ``varied``: the arms with rows; the others have distributions, which count as known. ``oracle``:
+    pi*'s reward per unit of cost; ``optimum`` [G]: OPT(B), in units of reward. Both are corrected
+    for the luck of the best arms in the log, see ``data.best_rates``, and None if no mixture keeps
+    the limits. ``infeasible``: the share of draws in which no mixture does; ``oracle``, ``optimum``
+    and regret exclude them.
     """
 
     problem: Problem
@@ -102,7 +103,7 @@ class Bootstrap:
 
     @property
     def notes(self) -> list[str]:
-        """What the errors include, in sentences."""
+        """Sentences about what the errors include."""
         return log_notes(self.problem, self.varied, self.draws, self.infeasible)
 
     _repr_html_ = html_of
@@ -125,9 +126,9 @@ def bootstrap(
 ) -> Bootstrap:
     """Simulate with errors that include the finite log, for arms made of observed rows.
 
-    ``runs`` in all are spread over ``draws`` problems with random weights on the rows (at least 2
-    runs each). The rows' means are over all draws, so that they differ slightly from those of
-    ``simulate``, which takes the log as the truth. ``budgets`` are in the problem's cost units.
+    All ``runs`` are spread over ``draws`` problems with random weights on the rows (at least 2 runs
+    each). The means are over all draws, so they differ slightly from those of ``simulate``, which
+    takes the log as the truth. ``budgets`` are in the problem's cost units.
 
     >>> from tightrope import Arm
     >>> seen = Arm.from_rows("seen", [(1, 0, 0.2), (1, 1, 0.4), (1, 1, 0.1), (1, 0, 0.3)])
@@ -164,7 +165,7 @@ def bootstrap(
 def pi_star_rates(draws: Draws, budget: float) -> Floats | None:
     """pi*'s reward per unit of cost of the log itself and of every draw, [1 + D].
 
-    nan where no mixture keeps the limits; None if that is so for the log, or if the arms change.
+    nan if no mixture keeps the limits; None if this holds for the log, or if the arms change.
     """
     if draws.problem.changes:
         return None
@@ -176,11 +177,11 @@ def pi_star_rates(draws: Draws, budget: float) -> Floats | None:
 
 
 def optima(draws: Draws, budget: float) -> Floats | None:
-    """OPT(B) of the log itself and of every draw, [1 + D]; nan and None as ``pi_star_rates``.
+    """OPT(B) of the log itself and of every draw, [1 + D]; nan and None like ``pi_star_rates``.
 
-    A draw's OPT(B) is pi*'s rate times B, plus what is beside that in the log's own OPT(B): the end
-    of the budget, worth about a pull. Computing it exactly takes a fifth of a second a draw where
-    costs are not whole steps.
+    A draw's OPT(B) is pi*'s rate times B, plus the log's own difference OPT(B) - rate B: the end of
+    the budget, worth about a pull. Computing it exactly takes a fifth of a second per draw if costs
+    are not whole steps.
     """
     rates = None
     if draws.vary and not draws.problem.hard:

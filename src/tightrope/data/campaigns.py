@@ -1,7 +1,8 @@
-"""The log of a campaign, from the JSON lines that an export or an archive has.
+"""The log of a campaign, from the JSON lines of an export or an archive.
 
-A ticket that was told is a row, in the order of the reports: the arm that was pulled, and the told
-outcomes, with the corrections of ``amend``. Tickets in flight, voided, expired or refused are not.
+Each reported ticket is a row, in the order of the reports: the pulled arm and the reported
+outcomes, with the corrections of ``amend``. Tickets in flight, voided, expired or refused are left
+out.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Export:
 
 @dataclass
 class _Tickets:
-    """What was found so far."""
+    """The rows found so far."""
 
     task: Task | None = None
     accounts: list[Account] = field(default_factory=list)
@@ -45,14 +46,14 @@ class _Tickets:
     places: dict[str, int] = field(default_factory=dict)  # the row of a ticket
 
     def take(self, event: Event) -> None:
-        """Follow one event."""
+        """Process one event."""
         body, ticket = event.body, event.ticket
         if isinstance(body, Created):
             self.accounts = [Account(*account) for account in body.accounts]
         elif self.task is None:
             raise InputError(
-                "the campaign's beginning is missing; must be the whole export, or come with the"
-                " archives of what is missing"
+                "the first events are missing; must be the whole export, or come with the "
+                "archives of earlier events"
             )
         if isinstance(body, Stateful):
             self.task = task_of(body.snapshot)
@@ -86,21 +87,21 @@ class _Tickets:
 
 
 def _own(task: Task) -> list[int]:
-    """The limits, from 0, that have a penalty of their own, told or known."""
+    """The limits, from 0, that have a penalty of their own, reported or known."""
     return [m for m, limit in enumerate(task.limit_kinds) if limit.of is None]
 
 
 def read_export(
     path: str | os.PathLike[str], archives: Sequence[str] = (), **columns: object
 ) -> Export:
-    """The rows of an exported campaign; arms that were never told have no rows.
+    """The rows of an exported campaign; arms without reports have no rows.
 
-    ``archives``: files with earlier events. ``columns``: all None, because a campaign knows its
-    own. Raises an ``InputError`` with the line, from 1, for anything that is not such a file.
+    ``archives``: files with earlier events. ``columns``: all None, because the export has its own.
+    Raises an ``InputError`` with the line, from 1, for anything that is not such a file.
     """
     for role, value in columns.items():
         if value is not None:
-            raise InputError(f"{role} = {shown(value)}: must be left out; a campaign knows it")
+            raise InputError(f"{role} = {shown(value)}: must be left out; the export contains it")
     text, tickets, last = os.fspath(path), _Tickets(), 0
     for file in [*sorted(archives, key=first_event), text]:
         for number, row in read_lines(file):
@@ -117,7 +118,7 @@ def read_export(
     if tickets.task is None:
         raise InputError(f"log {text!r}: is empty; must be a campaign's export")
     if not tickets.rows:
-        raise InputError(f"log {text!r}: has no ticket that was told; must have at least one")
+        raise InputError(f"log {text!r}: has no reported ticket; must have at least one")
     task = tickets.task
     outcomes = np.ascontiguousarray(np.array(tickets.rows, dtype=np.float64).T)
     penalties = tuple(task.limit_names[m] for m in _own(task))

@@ -1,4 +1,4 @@
-"""Columns by name, the first form of every log: of a data frame or a mapping, or of a file."""
+"""Columns by name, the first form of every log: from a data frame, a mapping or a file."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])  # of numbers, in 
 WORDS = {"true": 1.0, "false": 0.0}
 MOST_ARMS = 100_000
 DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+")
-CHUNK = 2**16  # rows that are held as texts, or in the form of a file
+CHUNK = 2**16  # rows held as text, or in the form of a file
 Codes = tuple[npt.NDArray[np.int64], list[str]]  # an arm's number per row, -1 if missing; names
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a table by name, read when they are asked for, each once."""
+    """The columns of a table by name, read on access, each once."""
 
-    title: str  # what messages call the table
+    title: str  # the table's name in messages
     names: Sequence[str]
-    number: Callable[[str], Sequence[Floats]]  # as numbers, in parts; nan for what is missing
+    number: Callable[[str], Sequence[Floats]]  # as numbers, in parts; nan for missing values
     code: Callable[[str], Codes]  # a column as names
 
 
@@ -58,7 +58,7 @@ def is_number(value: object) -> bool:
 
 
 def place_of(title: str, row: int, column: object) -> str:
-    """A row, number ``row`` from 0, and a column, as messages call them."""
+    """The name of a row, number ``row`` from 0, and a column in messages."""
     where = f"column {column!r}" if isinstance(column, str) else f"number {column!r}"
     return f"{title}, row {row + 1:,} (without the header), {where}"
 
@@ -111,7 +111,7 @@ def parsed(value: object) -> float | None:
 
 
 def parsed_all(values: Sequence[object], title: str, column: str, first: int = 0) -> Floats:
-    """Values as numbers; raises for one that is none, in row ``first`` plus its place."""
+    """Values as numbers; raises for a value that is none, in row ``first`` plus its place."""
     try:  # most columns are plain
         if "_" in "".join(values):  # type: ignore[arg-type]
             raise ValueError  # Python reads 1_000 as a number
@@ -128,7 +128,7 @@ def parsed_all(values: Sequence[object], title: str, column: str, first: int = 0
 
 
 def _decimal_hint(value: object) -> str:
-    """What to do about a decimal comma; "" for anything else."""
+    """A hint about a decimal comma; "" for anything else."""
     if not DECIMAL_COMMA.fullmatch(str(value).strip()):
         return ""
     point = str(value).strip().replace(".", "").replace(",", ".")
@@ -183,7 +183,7 @@ def of_mapping(source: Mapping[str, Any]) -> Columns:
 
 
 def of_frame(source: Any, title: str) -> Columns:
-    """A data frame of any library that narwhals knows."""
+    """A data frame of any library that narwhals supports."""
     nw = require_narwhals()
     try:
         frame = nw.from_native(source, eager_only=True)
@@ -242,7 +242,7 @@ def require_narwhals() -> Any:
     """The module narwhals; raises if it is not installed."""
     if not find_spec("narwhals"):
         raise TightropeError(
-            "data frames need narwhals, not installed; pip install 'tightrope[data]'"
+            "data frames need narwhals, which is not installed; pip install 'tightrope[data]'"
         )
     import narwhals
 

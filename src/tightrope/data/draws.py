@@ -1,4 +1,4 @@
-"""Draws of the Bayesian bootstrap, problems with random weights on the same rows; runs over them.
+"""Draws of the Bayesian bootstrap (problems with random weights on the same rows) and their runs.
 
 Letters: D draws, n runs per draw, M limits.
 """
@@ -46,16 +46,16 @@ __all__ = [
 DRAWS, MOST_DRAWS = 50, 10_000  # by default, and at most
 FEWEST_RUNS = 2  # of a draw: one run has no variance
 MOST_BYTES = 2**28  # of the tables that one call of the engine holds
-BROKEN = 1e-9  # of a limit: what rounding may add to a run's rate
+BROKEN = 1e-9  # of a limit: rounding of a run's rate
 
 
 @dataclass(frozen=True)
 class Split(Estimate):
     """A value and its two errors, all in its own unit; ``error`` is both together.
 
-    ``simulation``: the standard error that the finite number of runs leaves, 0 if the value is
-    exact. ``log``: the standard deviation that the finite number of rows leaves, 0 if the arms have
-    laws. The variances add up.
+    ``simulation``: the standard error from the finite number of runs, 0 if the value is exact.
+    ``log``: the standard deviation from the finite number of rows, 0 if the arms have
+    distributions. The variances add up.
 
     >>> value = Split(1.3, simulation=0.003, log=0.004)
     >>> round(value.error, 6), round(value.log_share, 2)
@@ -71,7 +71,7 @@ class Split(Estimate):
 
     @property
     def log_share(self) -> float:
-        """The share of the variance that more rows would take away, from 0 to 1."""
+        """The share of the variance that more rows would remove, from 0 to 1."""
         return self.log**2 / self.error**2 if self.error else 0.0
 
     def described(self, name: str) -> dict[str, Any]:
@@ -84,8 +84,8 @@ class Split(Estimate):
 def split(values: npt.ArrayLike) -> Split:
     """The mean of values [D, n], one per run, and its errors; n is at least 2.
 
-    With one draw there is no part of the log, and the part of the simulation is the usual standard
-    error of the mean.
+    With one draw, the log's part is 0 and the simulation's part is the usual standard error of the
+    mean.
 
     >>> split([[1.0, 3.0]])
     Split(mean=2.0, simulation=1.0, log=0.0)
@@ -104,8 +104,8 @@ def split(values: npt.ArrayLike) -> Split:
 class Chance:
     """The probability of an event in a run, with its 95 % interval (Wilson's).
 
-    The interval includes the part of the log: it is that of as many runs as would leave the error
-    of both parts together.
+    The interval includes the log's error: it is the interval for the number of runs that gives the
+    error of both parts.
     """
 
     share: float
@@ -115,7 +115,7 @@ class Chance:
 
     @classmethod
     def of(cls, happened: npt.ArrayLike) -> Chance:
-        """From whether it happened in each run, [D, n].
+        """The chance from indicators of the event in each run, [D, n].
 
         >>> Chance.of([[False] * 100]).high.__round__(3)
         0.037
@@ -134,9 +134,9 @@ class Chance:
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Draws from what the laws of a problem may be, given its arms' rows.
+    """Posterior draws of a problem's distributions, given its arms' rows.
 
-    ``count`` is 1, and the problem itself the only draw, where no arm has rows. A draw depends only
+    If no arm has rows, ``count`` is 1 and the problem itself is the only draw. A draw depends only
     on ``seed`` and its number.
     """
 
@@ -146,9 +146,9 @@ class Draws:
 
     @classmethod
     def of(cls, problem: Problem, draws: int, seed: int, runs: int = FEWEST_RUNS) -> Draws:
-        """So many draws; one where there are no rows, or where ``draws`` is 0.
+        """The wanted draws; one if there are no rows, or if ``draws`` is 0.
 
-        Raises also for a number of ``runs`` that is invalid, or too small for an interval.
+        Also raises if the number of ``runs`` is invalid or too small for an interval.
         """
         if len(run_numbers(runs)) < FEWEST_RUNS:
             raise InputError(f"runs = {runs!r} must be at least 2: one run has no interval")
@@ -165,7 +165,7 @@ class Draws:
         return self.count > 1
 
     def of_problem(self, problem: Problem) -> Draws:
-        """The same draws of the rows for another problem with them, such as one with new limits."""
+        """The same draws for another problem with these rows, such as one with new limits."""
         return replace(self, problem=problem)
 
     def problems(self) -> Iterator[Problem]:
@@ -186,21 +186,21 @@ class Draws:
         return replace(self.problem, arms=arms, changes=changes, further=further)
 
     def moments(self) -> Iterator[Moments]:
-        """The moments of each draw, where the arms do not change: those of ``problems``, faster."""
+        """The moments of each draw, if the arms do not change: like ``problems``, but faster."""
         for number in range(self.count if self.vary else 0):
             stream = np.random.default_rng([self.seed, number])
             yield self.problem.moments_of([_drawn_means(arm, stream) for arm in self.problem.arms])
 
     @cached_property
     def tables(self) -> int:
-        """About how many bytes a draw's tables take, for one policy at one budget."""
+        """The approximate bytes of a draw's tables, for one policy at one budget."""
         cells = self.problem.row_count * len(self.problem.told_channels)
         return 1 + 32 * cells if self.vary else 1
 
     def values(self, measure: Callable[[Problem], npt.ArrayLike]) -> Floats:
         """A measure of the problem itself and of every draw, [1 + D, ...].
 
-        nan where no mixture keeps the limits of a draw; InfeasibleError if none does in the log.
+        nan if no mixture keeps the limits of a draw; InfeasibleError if none does in the log.
         """
         own = np.asarray(measure(self.problem), np.float64)
         found = np.full((1 + self.count, *own.shape), np.nan)
@@ -218,7 +218,7 @@ class Draws:
 
 
 def arms_with_rows(problem: Problem) -> tuple[str, ...]:
-    """The names of the arms that have rows; the others have laws, which are taken as known."""
+    """The names of the arms with rows; the others' distributions count as known."""
     if problem.bernoulli() is not None and not problem.changes and problem.contexts is None:
         return ()
     found = {arm.name for arms in problem.arms_by_phase for arm in arms if _rows(arm)}
@@ -226,12 +226,12 @@ def arms_with_rows(problem: Problem) -> tuple[str, ...]:
 
 
 def _rows(arm: Arm) -> int:
-    """How many rows an arm has; 0 if it has laws."""
+    """The number of rows of an arm; 0 if it has distributions."""
     return len(arm.cost.chances) if isinstance(arm.cost, Empirical) else 0
 
 
 def _reweighted(arm: Arm, stream: np.random.Generator) -> Arm:
-    """The arm with Dirichlet weights on top of those that its rows have; as it is without rows."""
+    """The arm with Dirichlet weights times its rows' own; unchanged without rows."""
     weights = _weights(arm, stream)
     return arm if weights is None else arm.weighted(weights)
 
@@ -265,13 +265,13 @@ class Sample:
     reward: Floats  # [D, n]
     pulls: Floats  # [D, n]
     cost: Floats  # [D, n]
-    violation: Floats  # [D, n, M] in each limit's own terms, less the limit
+    violation: Floats  # [D, n, M] in each limit's own unit, minus the limit
     limits: Floats  # [M]
     limit_names: tuple[str, ...]
 
     @property
     def runs(self) -> int:
-        """How many in all."""
+        """The total number of runs."""
         return self.reward.size
 
     @property
@@ -289,8 +289,8 @@ def sample(
 ) -> list[Sample]:
     """Runs of every group (policies, budgets) on every draw; at least ``runs`` of each in all.
 
-    All draws are one call of the engine, as far as their tables fit into memory. Draw d has its own
-    run numbers, from ``first`` on; without rows they are 0, 1, ... as ``simulate`` has them. Raises
+    All draws are one call of the engine, if their tables fit into memory. Draw d has its own run
+    numbers, from ``first`` on; without rows they are 0, 1, ... as in ``simulate``. Raises
     ``Interrupted`` after Ctrl-C.
     """
     each = max(FEWEST_RUNS, -(-runs // draws.count))
@@ -309,7 +309,7 @@ def sample(
         if callable(told):
             part = replace(settings, progress=_within(told, done, len(some), draws.count))
         with warnings.catch_warnings():
-            if draws.vary:  # the caller says so once, of the log itself
+            if draws.vary:  # the caller warns once, about the log itself
                 warnings.simplefilter("ignore", InfeasibleLimitsWarning)
             made = make(requests, part, whole=True)
         size = len(groups)
@@ -353,16 +353,21 @@ def _pooled(results: Sequence[Results], label: str, g: int) -> Sample:
 def log_notes(
     problem: Problem, varied: Sequence[str], draws: int, infeasible: float = 0.0
 ) -> list[str]:
-    """Sentences on the part of the log: which arms it is about, and how it was found."""
-    told = [f"Of the log: {problem.caveat}."] if problem.caveat else []
+    """Sentences on the log's part of the error: which arms it covers, and how it was found."""
+    told = [f"About the log: {problem.caveat}."] if problem.caveat else []
     if not varied:
-        return [*told, "The arms have laws, not rows: the errors are of the simulation alone."]
+        return [
+            *told,
+            "The arms have distributions, not rows: the errors are those of the simulation.",
+        ]
     if draws < 2:
-        return [*told, "No draws were asked for: the errors are of the simulation alone."]
-    told += [f"The part of the log is from {draws} draws of the Bayesian bootstrap over rows."]
+        return [*told, "No draws were requested: the errors are those of the simulation."]
+    told += [
+        f"The log's part of the errors is from {draws} draws of the Bayesian bootstrap over rows."
+    ]
     others = [name for name in problem.names if name not in varied]
     if others:
-        told.append(f"Arms with laws count as known: {', '.join(others)}.")
+        told.append(f"Arms with distributions count as known: {', '.join(others)}.")
     if infeasible:
         told.append(f"In {infeasible:.0%} of the draws no mixture of the arms keeps the limits.")
     return told

@@ -1,4 +1,4 @@
-"""A problem from a log: every arm draws its own rows, whole; scales from the largest outcomes."""
+"""A problem from a log: arms draw their own whole rows; scales come from the largest outcomes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["FEW_ROWS", "Fitted", "fit", "problem_of", "rows_by_arm", "scale_of"]
 
 FEW_ROWS = 30  # an arm with fewer rows is named in a warning
 FEW_ARMS = 32  # whose rows are found by looking for each of them
-UNBALANCED = 100  # the most rows of an arm over the fewest, from which a warning says so
+UNBALANCED = 100  # ratio of the most to the fewest rows of an arm from which to warn
 STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)  # the digits of inferred scales
 
 
@@ -38,8 +38,8 @@ STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)  # the digits o
 class Fitted:
     """A log and the problem made from it.
 
-    ``log`` has all penalties that were read and the arms of the problem alone; penalties without a
-    limit are not in the problem. ``warnings``: what was said about the log.
+    ``log`` has all penalties that were read and only the arms of the problem; penalties without a
+    limit are not in the problem. ``warnings``: the warnings about the log.
     """
 
     log: Log
@@ -62,9 +62,9 @@ def fit(
 ) -> Fitted:
     """The log in ``source`` and its problem.
 
-    ``columns``, ``penalty`` and ``format`` are for :func:`read_log`; the others are those of
-    :meth:`Problem.from_frame`. A campaign's export has limits and scales of its own; ``archives``
-    are the files with the events that were archived before it was made.
+    ``columns``, ``penalty`` and ``format`` are for :func:`read_log`; the other arguments are those
+    of :meth:`Problem.from_frame`. A campaign's export has its own limits and scales; ``archives``
+    are the files with the events that were archived before the export.
 
     >>> import warnings
     >>> warnings.simplefilter("ignore")  # so few rows
@@ -99,9 +99,9 @@ def fit(
 
 
 def _seen_scales(found: Export) -> dict[str, float]:
-    """The scales of a campaign, no smaller than its outcomes: larger ones were taken all the same.
+    """The scales of a campaign, at least as large as its outcomes, which may exceed them.
 
-    By the channels of its log.
+    They are by the channels of its log.
     """
     scales = dict(zip(found.task.channels, found.task.scales.channels, strict=True))
     rows = zip(found.log.channels, found.log.outcomes, strict=True)
@@ -112,7 +112,7 @@ def _penalty_columns(
     penalty: str | Sequence[str] | Mapping[str, str] | None,
     limits: Mapping[str, float | str | Kind] | None,
 ) -> dict[str, str]:
-    """The columns of the penalties: those given, or those that the limits are called."""
+    """The columns of the penalties: those given, or those with the limits' names."""
     if penalty is not None:
         return penalty_columns(penalty)
     return {name: name for name in _own_penalties(limits)}
@@ -126,9 +126,9 @@ def _own_penalties(limits: object) -> list[str]:
 
 
 def chosen_arms(log: Log, min_rows: int = 1, without: Sequence[str] = ()) -> Log:
-    """The log of the arms that have rows enough and are not named in ``without``.
+    """The log of the arms that have enough rows and are not in ``without``.
 
-    Warns of arms that are left out for their rows, or have few, and of very uneven numbers of rows.
+    Warns about arms that are dropped or have few rows, and about very uneven numbers of rows.
     """
     if isinstance(min_rows, bool) or not isinstance(min_rows, int) or min_rows < 1:
         raise InputError(f"min_rows = {shown(min_rows)}: must be a whole number, at least 1")
@@ -146,14 +146,14 @@ def chosen_arms(log: Log, min_rows: int = 1, without: Sequence[str] = ()) -> Log
     few = [k for k in kept if counts[k] < FEW_ROWS]
     if few:
         _warn(
-            f"few rows (fewer than {FEW_ROWS}) say little about an arm:"
-            f" {_counted(names, counts, few)}; --min-rows (min_rows=) leaves such arms out"
+            f"arms with few rows (fewer than {FEW_ROWS}) are uncertain: "
+            f"{_counted(names, counts, few)}; --min-rows (min_rows=) drops such arms"
         )
     most, least = max(kept, key=counts.__getitem__), min(kept, key=counts.__getitem__)
     if not few and counts[most] >= UNBALANCED * counts[least]:
         _warn(
-            f"the log is unbalanced: {counts[most]:,} rows of {names[most]!r},"
-            f" {counts[least]:,} of {names[least]!r}, which is known less well"
+            f"the log is unbalanced: {counts[most]:,} rows of {names[most]!r}, "
+            f"{counts[least]:,} of {names[least]!r}, which is less certain"
         )
     return log.only(kept)
 
@@ -177,8 +177,8 @@ def problem_of(
 ) -> Problem:
     """The problem whose arms draw the rows of a log; see :meth:`Problem.from_frame`.
 
-    If the log has propensities, an arm's rows are drawn in proportion to 1 / propensity: so often
-    would they have been seen if the arm had been pulled every time.
+    If the log has propensities, an arm's rows are drawn in proportion to 1 / propensity, as if the
+    arm had been pulled every time.
     """
     return _problem_of(chosen_arms(log, min_rows, without), limits, scales, name)
 
@@ -200,8 +200,9 @@ def _problem_of(
         np.bincount(log.chosen, log.outcomes[0], len(log.arms)) == 0.0
     ).tolist():
         raise ProblemError(
-            f"arm {log.arms[k]!r}: all of its rows ({log.counts[k]:,}) cost nothing; must cost"
-            " something, or pulls would never spend the budget; --without (without=) leaves it out"
+            f"arm {log.arms[k]!r}: all of its rows ({log.counts[k]:,}) cost 0; must have a "
+            "positive cost, or pulls would never spend the budget; --without (without=) drops "
+            "the arm"
         )
     known = caveat(log)
     if known:
@@ -228,7 +229,7 @@ def rows_by_arm(log: Log) -> list[npt.NDArray[np.int64]]:
 
 
 def _columns_of(log: Log, places: npt.NDArray[np.int64], rows: Sequence[int]) -> list[Floats]:
-    """Some outcomes of the rows at some places; they cannot be written, so that arms share them."""
+    """Outcomes of the rows at some places, read-only so that arms can share them."""
     columns = [log.outcomes[row].take(places) for row in rows]
     for column in columns:
         column.flags.writeable = False
@@ -236,7 +237,7 @@ def _columns_of(log: Log, places: npt.NDArray[np.int64], rows: Sequence[int]) ->
 
 
 def _scales(log: Log, own: Sequence[str], given: object) -> Scales:
-    """The scales: those given, and the others from the largest outcomes seen."""
+    """The scales: given ones, and the others from the largest observed outcomes."""
     if isinstance(given, Scales):
         return given
     if given is not None and not isinstance(given, Mapping):
@@ -256,7 +257,7 @@ def scales_of(
     own: Sequence[str],
     given: Mapping[str, float] = MappingProxyType({}),
 ) -> Scales:
-    """The scales of cost, reward and the penalties ``own``, from the ``largest`` outcomes seen."""
+    """The scales of cost, reward and the penalties ``own``, from the ``largest`` outcomes."""
     seen = dict(zip(channels, largest, strict=True))
     found = {c: given.get(c, scale_of(seen[c])) for c in ("cost", "reward", *own)}
     cost, reward = found.pop("cost"), found.pop("reward")
@@ -264,7 +265,7 @@ def scales_of(
 
 
 def scale_of(largest: float) -> float:
-    """The largest outcome seen, rounded up to a short number; 1 if there is none above 0.
+    """The largest observed outcome, rounded up to a short number; 1 if none is above 0.
 
     >>> scale_of(0.97), scale_of(1.0), scale_of(0.0431), scale_of(12), scale_of(0)
     (1.0, 1.0, 0.05, 12.0, 1.0)

@@ -1,4 +1,4 @@
-"""A log: which arm was pulled, row by row, what came of it, and how likely the choice was."""
+"""A log: for each row the pulled arm, its outcome, and the probability of the choice."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Log:
         return self.only([k for k, name in enumerate(self.arms) if name not in names])
 
     def only(self, arms: Sequence[int]) -> Log:
-        """The rows of some arms, which are numbered anew; itself if these are all."""
+        """The rows of some arms, which are renumbered; itself for all arms."""
         if len(arms) == len(self.arms):
             return self
         place = np.full(len(self.arms), -1)

@@ -1,4 +1,4 @@
-"""What a little more of a budget or a limit is worth: exact, from the multipliers of pi*."""
+"""The value of a little more budget or a looser limit: exact, from the multipliers of pi*."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["slopes_of", "worth"]
 
 
 def worth(draws: Draws, budget: float) -> Worth | None:
-    """What the budget and a little more of it or of a limit is worth; None if limits cannot hold.
+    """The value of the budget and of a little more budget or limit; None if limits cannot hold.
 
-    OPT(B) is nearly B times pi*'s rate. So a unit of budget is worth that rate, less what a limit
-    in total costs when it is spread over more; a unit of a limit is worth its multiplier times what
-    the limit is per: the budget, the pulls, the reward, or 1 for a limit in total.
+    OPT(B) is nearly B times pi*'s rate. So a unit of budget is worth that rate, minus the cost of
+    spreading a limit in total over more budget. A unit of a limit is worth its multiplier times the
+    total of its base: the budget, the pulls, the reward, or 1 for a limit in total.
     """
     try:  # [1 + D, 2 + 2 M]: pi*'s rate, budget, then limits, multipliers
         slopes = draws.values(lambda one: slopes_of(one, budget))

@@ -1,8 +1,8 @@
-"""Off-policy estimates: what a fixed mixture of the arms would cost, earn and incur per pull.
+"""Off-policy estimates: the cost, reward and penalties per pull of a fixed mixture of arms.
 
-The log's rows were chosen by somebody else, who pulled the arm of row i with the known probability
-p_i, its propensity. A mixture pulls arm k with the share s_k; row i has the weight w_i = s_k / p_i,
-k being its arm. With outcomes y_i:
+Another policy chose the log's rows: it pulled the arm of row i with the known probability p_i, its
+propensity. A mixture pulls arm k with the share s_k; row i has the weight w_i = s_k / p_i, k being
+its arm. With outcomes y_i:
 
     ips    mean of w_i y_i                              unbiased
     snips  sum of w_i y_i over the sum of w_i           a little bias, often less variance
@@ -40,9 +40,9 @@ __all__ = [
 
 METHODS = ("ips", "snips", "dr")
 EXACT = "full"  # the method for a table, which has no weights
-LEAST_SIZE = 50.0  # the effective sample size from which on estimates are given
+LEAST_SIZE = 50.0  # the smallest effective sample size for estimates
 MOST_ERRORS = 5.0  # standard errors by which frequencies may differ from propensities
-FOLDS = 2  # parts of the log: the model for one is made of the others
+FOLDS = 2  # parts of the log: the model for one is fitted to the others
 Shares = Mapping[str, float] | Sequence[float] | Floats
 
 
@@ -63,10 +63,10 @@ class MixtureRow:
 
 @dataclass(frozen=True)
 class MixtureEstimates:
-    """What a mixture would cost, earn and incur, by every method, and how much the log says.
+    """The cost, reward and penalties of a mixture, by every method, and the log's information.
 
-    ``effective``: the effective sample size, (sum of weights)^2 / (sum of squared weights): so many
-    rows of the mixture's own would say as much. ``mean_weight`` is 1 but for chance.
+    ``effective``: the effective sample size, (sum of weights)^2 / (sum of squared weights), the
+    number of the mixture's own rows with the same information. ``mean_weight`` is 1 on average.
     """
 
     shares: dict[str, float]  # by arm; arms with a share of 0 are left out
@@ -91,7 +91,7 @@ class MixtureEstimates:
         raise InputError(f"{of} per {per} by {wanted}: known: {known}; by {methods}")
 
     def summary(self) -> dict[str, Any]:
-        """All of it as a JSON-ready dictionary."""
+        """The evaluation as a JSON-ready dictionary."""
         return {
             "shares": self.shares,
             "rows": self.count,
@@ -115,7 +115,7 @@ def equally_likely(log: Log) -> Log:
 
 
 def mixture_shares(arms: Sequence[str], shares: Shares) -> Floats:
-    """A mixture as shares of the pulls [K], at least 0, with the sum 1; those not named are 0.
+    """A mixture as shares of the pulls [K], at least 0, with the sum 1; unnamed arms get 0.
 
     >>> mixture_shares(["a", "b", "c"], {"a": 0.25, "c": 0.75}).tolist()
     [0.25, 0.0, 0.75]
@@ -148,15 +148,15 @@ def evaluate_mixture(
     model: npt.ArrayLike | None = None,
     least: float = LEAST_SIZE,
 ) -> MixtureEstimates:
-    """What the arms pulled in fixed shares would cost, earn and incur, per pull and as ratios.
+    """Estimate the cost, reward and penalties of a fixed mixture of arms, per pull and as ratios.
 
     ``shares``: of the pulls, by arm or in order, such as ``oracle(problem).pull_share``. ``model``
-    [n, K, 2 + M]: what another model, made without these rows, expects of every arm in every row,
-    for ``dr``; by default the arm's mean in the other half of the log. Raises an
-    ``InputError`` where the log cannot tell: propensities are missing, impossible or at odds with
-    the frequencies, an arm was never pulled, or the effective sample size is below ``least``.
+    [n, K, 2 + M]: the predictions of another model, fitted without these rows, for ``dr``; default:
+    the arm's mean in the other half of the log. Raises an ``InputError`` if the log has too little
+    information: propensities are missing, impossible or inconsistent with the frequencies, an arm
+    was never pulled, or the effective sample size is below ``least``.
 
-    In a :class:`FullTable` nothing has to be weighted: the method is "full".
+    A :class:`FullTable` needs no weights: the method is "full".
 
     >>> random = np.random.default_rng(1)
     >>> chosen = random.integers(2, size=4000)
@@ -283,7 +283,7 @@ def _by_folds(log: Log, wanted: Floats, weights: Floats) -> Floats:
 
 
 def _in_other_folds(sums: npt.NDArray[Any]) -> Floats:
-    """Of sums by arm and part, for each part the sum over the others, [K, parts]."""
+    """For each part the sum over the other parts, [K, parts]."""
     by_part = sums.reshape(-1, FOLDS)
     return np.asarray(by_part.sum(axis=1, keepdims=True) - by_part)
 
@@ -291,9 +291,10 @@ def _in_other_folds(sums: npt.NDArray[Any]) -> Floats:
 def require_told(log: Log, wanted: Floats | None = None) -> None:
     """Raise an ``InputError`` unless the propensities can be used for these arms.
 
-    ``wanted`` [K]: only arms with a share above 0 are needed; by default all are. Where an arm was
-    possible in every row, 1 / propensity over its rows sums to n but for chance; more than 5
-    standard errors off, they are not this log's propensities, or the arm was not always possible.
+    ``wanted`` [K]: only arms with a share above 0 are needed; by default all are. If an arm was
+    possible in every row, 1 / propensity over its rows sums to n on average. A sum more than 5
+    standard errors off means that these are not this log's propensities, or that the arm was not
+    always possible.
     """
     if not len(log):
         raise InputError("log: has no rows; at least one is needed")
@@ -325,10 +326,10 @@ def require_told(log: Log, wanted: Floats | None = None) -> None:
 
 
 def _inverse_means(log: Log, propensity: Floats) -> tuple[Floats, Floats]:
-    """The sums [K] of 1 / propensity over the arms' rows, over n, and what their errors should be.
+    """The sums [K] of 1 / propensity over the arms' rows, over n, and their expected errors.
 
-    Where a sum is too small, it may lack rows of the smallest propensity: these are the likeliest
-    to be missing by chance, and the error is what it would be with them.
+    A sum that is too small may lack rows of the smallest propensity, which are the likeliest to be
+    missing by chance; the error accounts for them.
     """
     count, inverse = len(log.arms), 1.0 / propensity
     totals = np.bincount(log.chosen, weights=inverse, minlength=count) / len(log)

@@ -1,9 +1,9 @@
-"""What will this budget earn, at what risk, and what would more of it be worth? ``plan``.
+"""``plan``: the reward of a budget, its risk, and the value of more budget.
 
-Everything is measured by simulation, but for the worth of one more unit of budget or limit, which
-is exact: the multipliers of pi*. Where the arms are observed rows, the runs are spread over draws
-of the Bayesian bootstrap (``bootstrap``), so that quantiles and chances include what the log leaves
-open. Letters: D draws, n runs per draw, M limits, Q quantiles.
+Everything is measured by simulation, except for the value of one more unit of budget or limit,
+which is exact: the multipliers of pi*. If the arms are observed rows, the runs are spread over
+draws of the Bayesian bootstrap (``bootstrap``), so quantiles and chances include the uncertainty of
+the log. Letters: D draws, n runs per draw, M limits, Q quantiles.
 """
 
 from __future__ import annotations
@@ -48,15 +48,15 @@ __all__ = ["default_policies", "plan"]
 
 DEFAULT = ("resolve", "resolve:risk=0.01", "ts-lp:update=true", "lyon")
 RUNS = 1000
-FAN_POINTS, FAN_SPAN = 11, 32.0  # budgets of a fan chart, from the largest down to a part of it
-FAN_SHARE = 4  # the budgets that were not asked for get a fourth of the runs
+FAN_POINTS, FAN_SPAN = 11, 32.0  # budgets of a fan chart, from the largest down to this share
+FAN_SHARE = 4  # budgets added for the chart get a fourth of the runs
 EXPECTED_ROUNDS = 7  # for the progress bar
 OFTEN = 0.5  # a limit that is broken in more runs than this is not kept
-LEAST_RISK = 1e-4  # that can be measured in a reasonable number of runs
+LEAST_RISK = 1e-4  # measurable in a reasonable number of runs
 
 
 def default_policies(problem: Problem) -> dict[str, Policy]:
-    """The policies of a plan that names none; without limits there is no risk to ask for.
+    """The default policies of a plan; without limits there is none with a risk.
 
     >>> from tightrope import ready_problem
     >>> list(default_policies(ready_problem("paper")))
@@ -83,16 +83,18 @@ def plan(
     progress: Progress = None,
     fan: bool = True,
 ) -> Plan:
-    """What each policy earns with a budget, how often it breaks a limit, and what more is worth.
+    """What each policy earns with a budget, how often it breaks a limit, and the value of more.
 
-    ``budgets``: in the problem's cost units. ``runs`` of every policy at every budget; where arms
-    have rows they are spread over ``draws`` of the bootstrap (0: the log counts as the truth).
-    ``earn``: also the smallest budget that earns so much, in units of reward, with a ``chance``
-    between 0 and 1. ``promise``: also the tightest limit, the one called ``limit_name``, that
+    ``budgets``: in the problem's cost units. ``runs``: of every policy at every budget; if arms
+    have rows, they are spread over ``draws`` of the bootstrap (0: the log counts as the truth).
+    ``earn``: also find the smallest budget that earns this reward with a ``chance`` between 0 and
+    1. ``promise``: also find the tightest value of the limit ``limit_name`` that
     ``resolve:risk=PROMISE`` breaks with at most this chance, from 1e-4 on. ``fan``: also rows at
     smaller budgets, for charts. Raises KeyboardInterrupt after Ctrl-C.
 
-    There are many parameters because each is an independent question.
+    Each parameter is an independent question.
+
+    There are many parameters because each is an independent choice.
 
     >>> from tightrope import LyOn, ready_problem
     >>> found = plan(ready_problem("paper"), LyOn(), budgets=100, runs=50, fan=False)
@@ -148,7 +150,7 @@ def _notes(draws: Draws, rows: Sequence[PlanRow], values: Sequence[Worth | None]
     lost = max((one.infeasible for one in values if one is not None), default=0.0)
     told = log_notes(draws.problem, arms_with_rows(draws.problem), draws.count, lost)
     if None in values:
-        told.append("No mixture of the arms keeps the limits, so that there is no optimum.")
+        told.append("No mixture of the arms keeps the limits, so there is no optimum.")
     best = {one.budget: one.optimum.mean for one in values if one is not None}
     above = [
         row.policy
@@ -157,12 +159,12 @@ def _notes(draws: Draws, rows: Sequence[PlanRow], values: Sequence[Worth | None]
     ]
     if above:
         names = ", ".join(dict.fromkeys(above))
-        told.append(f"Reward beyond the optimum ({names}) is that of limits that were broken.")
+        told.append(f"A reward above the optimum ({names}) comes from broken limits.")
     return told
 
 
 def _target(earn: float, chance: float) -> float:
-    """The reward to earn; raises unless it and the chance are numbers that make sense."""
+    """The reward to earn; raises if it or the chance is out of range."""
     if not number(earn, "earn") > 0.0:
         raise InputError(f"earn = {earn!r} must be above 0, in units of reward")
     if not 0.0 < number(chance, "chance") < 1.0:
@@ -171,7 +173,7 @@ def _target(earn: float, chance: float) -> float:
 
 
 def _promised_limit(problem: Problem, risk: float, name: str | None) -> int:
-    """The number of the limit to promise; raises unless there is one that can be moved."""
+    """The number of the limit to promise; raises if none can be changed."""
     if not LEAST_RISK <= number(risk, "promise") < 1.0:
         raise InputError(f"promise = {risk!r} must be a risk from {LEAST_RISK:g} to below 1")
     names = problem.limit_names
@@ -185,7 +187,9 @@ def _promised_limit(problem: Problem, risk: float, name: str | None) -> int:
     kind = problem.limit_kinds[m]
     if not isinstance(kind, Limit) or kind.hard:
         why = "ends the run" if kind.hard else "is a share of arms"
-        raise InputError(f"{problem.limit_text(m)}: cannot be promised anew, because it {why}")
+        raise InputError(
+            f"{problem.limit_text(m)}: cannot be changed for a promise, because it {why}"
+        )
     return m
 
 
@@ -194,7 +198,7 @@ def fan_budgets(problem: Problem, listed: Sequence[float]) -> list[float]:
     most = max(listed)
     span = max(FAN_SPAN, 2.0 * most / min(listed))
     grid = [neat(most * span ** -(i / (FAN_POINTS - 1)), 2) for i in range(FAN_POINTS)]
-    least = problem.scales.cost  # one pull may take it all
+    least = problem.scales.cost  # one pull may spend it all
     return sorted({*listed, *(budget for budget in grid if least <= budget < most)})
 
 
@@ -222,7 +226,7 @@ def _quantiles(values: Any) -> tuple[float, ...]:
 
 @contextmanager
 def _quiet() -> Any:
-    """Without warnings that were given once, or are about limits that a search only tries."""
+    """Suppress warnings that were already given, or that concern limits a search tries."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OutsideTheoryWarning)
         warnings.simplefilter("ignore", InfeasibleLimitsWarning)

@@ -1,4 +1,4 @@
-"""What a plan answers: rows per policy and budget, what more is worth, searches.
+"""The results of a plan: rows per policy and budget, the value of more, searches.
 
 Letters: M limits, Q quantiles.
 """
@@ -23,10 +23,10 @@ QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 class PlanRow:
     """One policy at one budget, in the user's units.
 
-    ``mean``: the reward of a run. ``reward``, ``pulls`` [Q]: quantiles over runs of what a run
-    earns, and of the pulls after which its budget ends. ``rate`` [M][Q]: quantiles of the penalty
-    in each limit's own terms. ``broken`` [M]: the chance to end above each limit; ``any_broken``:
-    above any of them. ``runs``: over all draws.
+    ``mean``: the mean reward of a run. ``reward``, ``pulls`` [Q]: quantiles over runs of the reward
+    and of the number of pulls. ``rate`` [M][Q]: quantiles of the penalty in each limit's own unit.
+    ``broken`` [M]: the chance to end above each limit; ``any_broken``: above any of them. ``runs``:
+    over all draws.
     """
 
     policy: str
@@ -69,11 +69,11 @@ def _by_share(values: Sequence[float]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class LimitWorth:
-    """What a little more of one limit is worth.
+    """The value of a slightly looser limit.
 
     ``multiplier``: reward per unit of penalty. ``per_unit``: reward at the budget per unit of the
-    limit, the slope; it holds as long as the same arms stay best. ``step``: a small amount, in the
-    limit's unit, and what it is worth: ``per_step``.
+    limit, the slope; it holds while the same arms stay best. ``step``: a small amount, in the
+    limit's unit; ``per_step``: its value.
     """
 
     name: str
@@ -85,7 +85,7 @@ class LimitWorth:
 
     @property
     def per_step(self) -> Split:
-        """What ``step`` more of the limit is worth, in reward."""
+        """The value of raising the limit by ``step``, in reward."""
         return _times(self.per_unit, self.step)
 
     def as_dict(self) -> dict[str, Any]:
@@ -101,11 +101,11 @@ class LimitWorth:
 
 @dataclass(frozen=True)
 class Worth:
-    """What the budget, and one more unit of it or of a limit, is worth to who knows the laws.
+    """The value of the budget, and of one more unit of budget or limit, if distributions are known.
 
     ``optimum``: OPT(B). ``budget_unit``: reward per additional unit of budget, the slope of OPT at
-    this budget for large budgets. Errors are of the log alone, from the draws in which some mixture
-    keeps the limits: all but the share ``infeasible``.
+    this budget for large budgets. Errors are those of the log, from the draws in which some mixture
+    keeps the limits: all except the share ``infeasible``.
     """
 
     budget: float
@@ -123,11 +123,11 @@ class Worth:
 
 @dataclass(frozen=True)
 class Earned:
-    """The smallest budget at which a policy earns the target with the chance that was asked for.
+    """The smallest budget at which a policy earns the target with the requested chance.
 
-    ``budget`` is None if even ``tried``, the largest budget tried, does not. ``error``: standard
-    error of the budget, from the runs and draws. ``share``: of the runs at ``budget`` that reach
-    the target; ``below``: the largest budget tried at which too few do.
+    ``budget`` is None if even ``tried``, the largest tried budget, is not enough. ``error``:
+    standard error of the budget, from the runs and draws. ``share``: of the runs at ``budget`` that
+    reach the target; ``below``: the largest budget tried at which too few do.
     """
 
     policy: str
@@ -145,12 +145,11 @@ class Earned:
 
 @dataclass(frozen=True)
 class Promise:
-    """The tightest limit that ``policy`` keeps at a budget, but for a ``risk``.
+    """The tightest limit that ``policy`` keeps at a budget, up to a ``risk``.
 
-    ``limit`` is None if none was found; ``reason`` says why. It was measured: in ``broken`` of
-    ``runs`` new runs the limit was broken, so that the chance is at most ``bound`` with 95 %
-    confidence. ``least``: the smallest limit that some arm keeps in the mean. ``median``: reward of
-    a run under the limit.
+    ``limit`` is None if none was found, with a ``reason``. It is measured: ``broken`` of ``runs``
+    new runs broke the limit, so the chance is at most ``bound`` with 95 % confidence. ``least``:
+    the smallest limit that some arm keeps on average. ``median``: reward of a run under the limit.
     """
 
     limit_name: str
@@ -172,7 +171,7 @@ class Promise:
         return self.bound <= self.risk
 
     def refused(self, reason: str) -> Promise:
-        """As it was measured, but without a limit, for a reason."""
+        """The same measurement without a limit, for a reason."""
         return replace(self, limit=None, median=None, reason=reason)
 
     as_dict = entries
@@ -182,8 +181,8 @@ class Promise:
 class Plan:
     """The answers of :func:`plan`: rows per policy and budget, worth, searches, fan charts.
 
-    ``fan``: rows at a grid of budgets, those asked for among them. ``draws``: of the bootstrap, 0
-    without rows. ``notes``: what the numbers include.
+    ``fan``: rows at a grid of budgets, including the requested ones. ``draws``: of the bootstrap, 0
+    without rows. ``notes``: sentences about what the numbers include.
     """
 
     problem: Problem

@@ -1,4 +1,4 @@
-"""What a log says: arms, outcomes, how they go together, and which limits can be kept.
+"""A profile of a log: arms, outcomes, correlations, and which limits can be kept.
 
 ``profile(fitted)`` gives numbers, ``page`` a self-contained HTML page. Letters: K arms, C = 2 + M
 outcomes, limits M.
@@ -33,8 +33,8 @@ from tightrope.statistics import (
 __all__ = ["ArmProfile", "LimitProfile", "Profile", "profile"]
 
 BINS = 24
-DRIFT = 5.0  # standard errors between the halves of a log, from which a warning says so
-LEAST_HALF = 30  # rows of an arm in each half that are compared
+DRIFT = 5.0  # standard errors between the halves of a log from which to warn
+LEAST_HALF = 30  # rows of an arm in each half for a comparison
 MOST_ARMS = 60  # arms that a page shows
 MOST_CHANNELS = 8  # outcomes whose correlations a page shows
 
@@ -43,9 +43,9 @@ MOST_CHANNELS = 8  # outcomes whose correlations a page shows
 class ArmProfile:
     """One arm: its rows, and for every outcome [C] its mean, largest value and histogram.
 
-    ``correlations``: between pairs of outcomes within its rows, by "cost, reward"; None where one
-    of them never varies. ``keeps``: whether it keeps every limit by itself, in the mean: "yes",
-    "no", or "unclear" where its rows do not tell at 95 %. A mean of rows that are all 0 is a bound.
+    ``correlations``: between pairs of outcomes within its rows, by "cost, reward"; None if one of
+    them never varies. ``keeps``: whether it keeps every limit by itself on average: "yes", "no", or
+    "unclear" if its rows do not decide at 95 %. A mean of rows that are all 0 is a bound.
     """
 
     name: str
@@ -66,12 +66,12 @@ class ArmProfile:
 
 @dataclass(frozen=True)
 class LimitProfile:
-    """One limit, in the user's units and in its own terms (per unit of cost, pull or reward).
+    """One limit, in the user's units (per unit of cost, pull or reward).
 
-    ``rates`` [K]: of each arm alone; a bound where no row has a penalty. ``kept`` [K]: whether each
+    ``rates`` [K]: of each arm alone; a bound if no row has a penalty. ``kept`` [K]: whether each
     arm keeps the limit by itself, as in :class:`ArmProfile`. ``lowest``: the lowest limit that some
-    mixture of the arms can keep; ``lowest_together``: while it keeps the other limits too, None if
-    it cannot. A limit in total has neither before its budget is known.
+    mixture of the arms can keep; ``lowest_together``: the same while it keeps the other limits too,
+    or None. A limit in total has neither before its budget is known.
     """
 
     name: str
@@ -92,10 +92,10 @@ class LimitProfile:
 
 @dataclass(frozen=True)
 class Profile:
-    """What a log says; ``infeasible``: why no mixture of the arms keeps the limits, or None.
+    """The profile of a log; ``infeasible``: why no mixture of the arms keeps the limits, or None.
 
-    ``reward_rate``: the most reward per unit of cost of a mixture that keeps the limits;
-    ``shares``: the arms' shares of its pulls, [K]; None where there is none.
+    ``reward_rate``: the highest reward per unit of cost of a mixture that keeps the limits;
+    ``shares``: the arms' shares of its pulls, [K]; None if there is none.
     """
 
     rows: int
@@ -182,11 +182,11 @@ def _scales(log: Log, problem: Problem) -> list[float]:
 
 
 def _keeps(log: Log, problem: Problem, k: int, m: int, group: _Group) -> str:
-    """Whether arm k keeps limit m alone; a limit in total is not looked at.
+    """Whether arm k keeps limit m alone; a limit in total is not checked.
 
-    It keeps a limit of c where the mean of y - c b is at most 0, with y the penalty of a row and b
-    what the limit is per; that mean has a 95 % interval. Without any penalty in the rows, the most
-    that y may be on average decides.
+    It keeps a limit of c if the mean of y - c b is at most 0, with y the penalty of a row and b the
+    limit's base; that mean has a 95 % interval. Without any penalty in the rows, the upper bound on
+    the mean of y decides.
     """
     limit, rows = problem.limit_kinds[m], group.rows
     totals = (rows[0], np.ones(rows.shape[1]), rows[1])
@@ -232,7 +232,7 @@ def _arm(log: Log, k: int, group: _Group, scales: Sequence[float], keeps: str) -
 
 
 def _correlations(channels: Sequence[str], rows: Floats) -> dict[str, float | None]:
-    """The correlation of every pair of outcomes; None where one of them never varies."""
+    """The correlation of every pair of outcomes; None if one of them never varies."""
     centred = rows - rows.mean(axis=1, keepdims=True)
     varies = rows.max(axis=1) > rows.min(axis=1)
     products = centred @ centred.T
@@ -276,7 +276,7 @@ def _rate(problem: Problem, k: int, m: int, rows: int) -> Estimate:
 def lowest_limit(moments: Moments, m: int) -> float | None:
     """The lowest rate of penalty m of a mixture that keeps the other limits, normalised, or None.
 
-    The rate is sum_k p_k y_k / sum_k p_k b_k, with b what limit m is per. With z_k = p_k over the
+    The rate is sum_k p_k y_k / sum_k p_k b_k, with b the base of limit m. With z_k = p_k over the
     denominator it is a linear program: minimise sum z_k y_k, subject to sum z_k b_k = 1 and, for
     every other limit j, sum z_k (y_kj - c_j b_kj) <= 0. Limits in total are left out.
     """
@@ -290,10 +290,10 @@ def lowest_limit(moments: Moments, m: int) -> float | None:
 
 
 def _findings(log: Log, groups: Sequence[Floats]) -> list[str]:
-    """What is worth a warning on the page, beside what was said when the log was read."""
+    """Warnings for the page, in addition to those from reading the log."""
     found = []
     if len(log.arms) == 1:
-        found.append(f"there is one arm, {log.arms[0]!r}, so that there is nothing to decide")
+        found.append(f"there is one arm, {log.arms[0]!r}, so there is nothing to decide")
     for place, channel in enumerate(log.channels):
         row = log.outcomes[place]
         if len(log) > 1 and row.max() == row.min() and channel != "cost":
@@ -312,7 +312,7 @@ def _findings(log: Log, groups: Sequence[Floats]) -> list[str]:
             moved.append(f"{what} from {before:.4g} to {after:.4g}")
     if moved:
         found.append(
-            "means differ between the first and the second half of an arm's rows, so that rows may"
-            f" not be alike: {listed([in_table(one) for one in moved], 6)}"
+            "means differ between the first and the second half of an arm's rows, so rows may "
+            f"not be exchangeable: {listed([in_table(one) for one in moved], 6)}"
         )
     return found

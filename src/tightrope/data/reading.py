@@ -1,7 +1,7 @@
 """Read a log from a data frame, a CSV or Parquet file, or a campaign's export.
 
-Whatever it comes from, a log is first a set of named columns (``Columns``), then a :class:`Log`,
-checked. Rows count from 1 in messages, the line of names not included.
+Every source is first read as named columns (``Columns``), then checked as a :class:`Log`. Rows
+count from 1 in messages, without the header.
 """
 
 from __future__ import annotations
@@ -50,17 +50,17 @@ def read_log(
     drop_missing: bool = False,
     format: str | None = None,
 ) -> Log:
-    """The log in a data frame or a file, in the user's units.
+    """Read a log from a data frame or a file, in the user's units.
 
     ``source``: a data frame (pandas, polars, pyarrow, ...), a mapping of columns, or the path of a
     file. ``arm``: the column with the arms' names; arms are in the order of their names. ``cost``,
-    ``reward``: columns of numbers, 0 or more, or a number for all rows. ``penalty``: columns, or
-    columns by the names that penalties shall have. ``propensity``: a column with the probability,
-    above 0 and at most 1, with which the arm was chosen. ``format``: "csv", "parquet" or
-    "campaign" (what ``tightrope campaign export`` writes, which names its columns itself); by
-    default as the file's name ends.
+    ``reward``: columns of numbers, 0 or more, or a number for all rows. ``penalty``: columns, or a
+    mapping from penalties' names to columns. ``propensity``: a column with the probability, above 0
+    and at most 1, with which the arm was chosen. ``format``: "csv", "parquet" or "campaign" (the
+    output of ``tightrope campaign export``, which needs no column names); default: from the file's
+    name.
 
-    A row with a missing value is refused; ``drop_missing=True`` leaves such rows out, with a
+    A row with a missing value raises an error; ``drop_missing=True`` drops such rows, with a
     :class:`LogWarning` that counts them.
 
     >>> log = read_log({"model": ["b", "a"], "usd": [0.1, 0.2], "bad": [0, 1]}, arm="model",
@@ -126,7 +126,7 @@ def _log(
     penalties: tuple[str, ...],
     drop_missing: bool,
 ) -> Log:
-    """The log of some columns; ``wanted``: a column or a number for each role but the arm."""
+    """The log of some columns; ``wanted``: a column or a number for each role except the arm."""
     chosen, names = columns.code(arm)
     rows = len(chosen)
     if not rows:
@@ -160,7 +160,7 @@ def _missing(
     values: Floats,
     drop: bool,
 ) -> npt.NDArray[np.bool_] | None:
-    """Which rows lack a value, [n]; None if none does; raises if they may not be left out."""
+    """The rows that lack a value, [n]; None if none does. Raises if they must not be dropped."""
     found = {"arm": chosen < 0}
     for role, row in zip(list(told)[1:], values, strict=True):
         found[role] = np.isnan(row)
@@ -174,13 +174,13 @@ def _missing(
         role = next(role for role, lacks in found.items() if lacks[first])
         others = f", as in {total - 1:,} other row{'s' * (total != 2)}" if total > 1 else ""
         raise InputError(
-            f"{place_of(title, first, told[role])}: {role} is missing{others};"
-            " --drop-missing (drop_missing=True) leaves such rows out"
+            f"{place_of(title, first, told[role])}: {role} is missing{others}; --drop-missing "
+            "(drop_missing=True) drops such rows"
         )
     if total == len(chosen):
         raise InputError(f"{title}: every row lacks a value; must have at least one that is whole")
     parts = listed([f"{told[role]} in {n:,}" for role, n in counts.items() if n], 6)
-    text = f"{total:,} of {len(chosen):,} rows are left out, which lack a value: {parts}"
+    text = f"{total:,} of {len(chosen):,} rows are dropped, which lack a value: {parts}"
     warnings.warn(f"{title}: {text}", LogWarning, stacklevel=4)
     return missing
 
@@ -192,7 +192,7 @@ def _check(title: str, told: Mapping[str, Any], values: Floats) -> None:
         if role == "propensity":
             low, high, allowed = ABOVE_ZERO, 1.0, "lie above 0, at most 1"
         if np.fmin.reduce(row, initial=high) >= low and np.fmax.reduce(row, initial=low) <= high:
-            continue  # nan counts as missing, not as wrong
+            continue  # nan counts as missing, not as invalid
         wrong = np.flatnonzero((row < low) | (row > high))
         first, count = int(wrong[0]), len(wrong) - 1
         others = f" (and in {count:,} other rows)" if count > 0 else ""

@@ -1,41 +1,36 @@
 """Replay: a policy decides over recorded rows, one pull after another, until budget or rows end.
 
-In a :class:`FullTable` every decision takes the next row, whichever arm it is. A :class:`Log` knows
+In a :class:`FullTable` every decision uses the next row, whichever arm it is. A :class:`Log` has
 the outcome of one arm per row. *Rejection* (Li, Chu, Langford and Wang 2011) uses a row only if the
-policy would pull its arm, and skips the others. A row that its logger was likely to choose is
-moreover kept only with the chance (smallest propensity) / (its propensity), after which every arm
-was equally likely in every row, whatever the logger looked at. *Queues* (Mandel, Liu, Brunskill and
-Popovic 2016) give an arm's k-th pull that arm's k-th row and skip nothing; that is right where the
-logger's choices did not depend on anything that moves the outcomes too.
+policy would pull its arm, and skips the others. Each row is also kept only with the chance
+(smallest propensity) / (its propensity), after which every arm was equally likely in every row,
+whatever the logger's choices depended on. *Queues* (Mandel, Liu, Brunskill and Popovic 2016) give
+an arm's k-th pull that arm's k-th row and skip nothing; this is valid if the logger's choices did
+not depend on anything that affects the outcomes.
 
-A decision stands until a row is found for it: nothing was told meanwhile. Letters: n rows, K arms,
-M limits, R orders of the rows.
+A decision stands until a row is found for it, because nothing is reported meanwhile. Letters: n
+rows, K arms, M limits, R orders of the rows.
 """
 
 from __future__ import annotations
 
 import shlex
-from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tightrope.callers import also_called
 from tightrope.data.log import Log
 from tightrope.data.offpolicy import require_told, uneven
+from tightrope.data.passes import Passes, ReplayRun
 from tightrope.data.tables import FullTable, Limits, problem_of, require_outcomes, task_of
 from tightrope.engine.arguments import Policies, named_policies, one_of, seed_number
-from tightrope.errors import ExhaustedError, InputError
-from tightrope.live.controller import Controller
-from tightrope.live.typed import TypedController
+from tightrope.errors import InputError
 from tightrope.policies.base import InformedPolicy, Policy
 from tightrope.problem import Problem, Task
-from tightrope.problem.values import Floats
 from tightrope.statistics import Estimate, entries, estimate, quantile, wilson
 
 __all__ = ["METHODS", "QUANTILES", "Replay", "ReplayRow", "replay"]
@@ -43,33 +38,20 @@ __all__ = ["METHODS", "QUANTILES", "Replay", "ReplayRow", "replay"]
 METHODS = ("rejection", "queues")
 QUANTILES = (0.05, 0.5, 0.95)
 MOST_ORDERS = 10**7
-LEAST_ROWS = 10  # for each arm, of those that rejection keeps before it skips any
-Integers = npt.NDArray[np.int64]
-Take = Callable[[int], int]  # an arm's next line in the flat array of outcomes; -1 if there is none
-
-
-class ReplayRun(NamedTuple):
-    """One pass over the rows, in the user's units."""
-
-    pulls: Integers  # [K]
-    reward: float
-    penalty: Floats  # [M]
-    passed: int  # rows used or skipped
-    reached: float | None  # if the rows ended first: a cost that it exceeded with its last pull
-    missed: int | None  # the arm that it asked for when they ended, from 0
+LEAST_ROWS = 10  # per arm, of the rows that rejection keeps before skipping
 
 
 @dataclass(frozen=True)
 class ReplayRow:
     """One policy, in the user's units: means over the orders of the rows, with standard errors.
 
-    ``budget``: what all policies are compared at; ``planned``: what the policies were told.
+    ``budget``: the budget of the comparison; ``planned``: the budget that the policies were given.
     ``reward_rate``: reward per unit of budget, and its 5 %, 50 % and 95 % ``reward_quantiles``.
     ``violation`` [M]: penalty per unit of budget, pull or reward, or in total, minus the limit.
     ``broken`` [M]: the share of orders in which the limit was broken, and its 95 % interval.
-    ``rows_used``: rows used, per order, of ``rows_passed``, which were used or skipped.
-    ``out_of_rows``: how many orders ended before the planned budget did; ``reached``: the smallest
-    cost at which one ended, or None, and ``missed`` the arm of which most of them had no row.
+    ``rows_used``: rows used, per order; ``rows_passed``: rows used or skipped. ``out_of_rows``: the
+    number of orders that ended before the planned budget; ``reached``: the smallest cost at which
+    one ended, or None; ``missed``: the arm that most of them lacked a row of.
     """
 
     policy: str
@@ -91,7 +73,7 @@ class ReplayRow:
     missed: str | None
 
     def as_dict(self) -> dict[str, Any]:
-        """The row as a JSON-ready dictionary; what belongs to a limit is by the limit's name."""
+        """The row as a JSON-ready dictionary; values of a limit are by its name."""
         limits = {
             name: {**one.described("violation"), "broken": share, "broken_interval": [low, high]}
             for name, one, (share, low, high) in zip(
@@ -115,10 +97,10 @@ class Replay:
     """Policies replayed over the same orders of the same rows, compared at one budget."""
 
     rows: tuple[ReplayRow, ...]
-    budget: float  # where all are compared: the largest that every run reached
-    planned: float  # what the policies were told
+    budget: float  # the budget of the comparison: the largest that every run reached
+    planned: float  # the budget that the policies were given
     count: int  # rows of the data
-    advice: str = ""  # what helps where the rows of an arm ended
+    advice: str = ""  # a hint if the rows of an arm ended
 
     @property
     def shortened(self) -> bool:
@@ -127,7 +109,7 @@ class Replay:
 
     @property
     def remark(self) -> str:
-        """What to know when reading a comparison at less than the planned budget; else ""."""
+        """A caveat for a comparison at less than the planned budget, or ""."""
         if not self.shortened:
             return ""
         first = min((row for row in self.rows if row.reached is not None), key=_reached)
@@ -147,14 +129,14 @@ class Replay:
 
 
 def _instead(log: Log, arm: int, method: str) -> str:
-    """What helps where rows of an arm end; of rejection, the least likely arm takes the others."""
+    """A hint if rows of an arm end; with rejection, a rare arm discards the others' rows."""
     rejection, helps = method == "rejection", ""
     if rejection:
         assert log.propensity is not None, "checked before"
         arm = int(log.chosen[log.propensity.argmin()])
     if 2 * len(log.arms) * log.counts[arm] < len(log):
         rare = f"arm {log.arms[arm]!r} is rare: "
-        helps += f"; {rare}--without {shlex.quote(log.arms[arm])} (log.without) leaves it out"
+        helps += f"; {rare}--without {shlex.quote(log.arms[arm])} (log.without) drops it"
     if rejection and uneven(log) is None:
         helps += "; --method queues (method='queues') skips no rows"
     return helps
@@ -178,19 +160,20 @@ def replay(
     learn_from: FullTable | Log | None = None,
     weight: float = 0.3,
 ) -> Replay:
-    """Let policies decide over recorded rows, and compare them where all of them got to.
+    """Let policies decide over recorded rows, and compare them at a common budget.
 
-    ``task``: limits on the data's penalties, by name (policies that know the laws are told those of
-    the rows); or a task, or a problem for policies that know the laws, with the data's arms in the
-    same order. ``budget``: in units of cost. ``orders``: of the rows, shuffled by ``seed``; 0 takes
-    the rows once, as they are. ``with_replacement`` draws as many rows as there are, as a
-    simulation does. ``method``, for a log: "rejection" or "queues", see the module; propensities
-    are needed. Where rows and the task have contexts, each row is a request of its type.
-    ``learn_from``, ``weight``: as for a :class:`Controller`.
+    ``task``: limits on the data's penalties, by name (policies that know the distributions get
+    those of the rows); or a task, or a problem for policies that know the distributions, with the
+    data's arms in the same order. ``budget``: in units of cost. ``orders``: the number of shuffles
+    of the rows by ``seed``; 0 uses the rows once, in their order. ``with_replacement`` draws as
+    many rows as there are, like a simulation. ``method``, for a log: "rejection" uses only rows of
+    the chosen arm; "queues" gives each arm its own rows in order. Both need propensities. Where the
+    data and the task have contexts, each row is a request of its type. ``learn_from``, ``weight``:
+    as for a :class:`Controller`.
 
-    A run that ends for want of rows is shorter than the others, so all are compared at the largest
-    budget that every run reached. Intervals are over orders of *these* rows: that the rows are few
-    is not in them.
+    A run can end early because it has no more rows, so all are compared at the largest budget that
+    every run reached. Intervals are over orders of *these* rows; they do not include the
+    uncertainty of few rows.
 
     >>> from tightrope import FullTable
     >>> from tightrope.policies import UniformRandom
@@ -209,7 +192,7 @@ def replay(
         _require_usable(data, method)
         if task.stated.contexts is not None and method == "queues":
             raise InputError("method = 'queues': must be 'rejection' for requests with types")
-    passes = _Passes(
+    passes = Passes(
         data, task, orders, seed, method == "queues", with_replacement, learn_from, weight
     )
     found = {label: passes.run(policy, budget, budget) for label, policy in named.items()}
@@ -233,7 +216,7 @@ def replay(
 
 
 def _require_usable(log: Log, method: str) -> None:
-    """Raise unless the log can tell what a policy would have seen, by this method."""
+    """Raise if the log does not support a replay by this method."""
     require_told(log)
     require_outcomes(log, log.outcomes.T, np.arange(len(log)), log.chosen)
     assert log.propensity is not None
@@ -247,16 +230,16 @@ def _require_usable(log: Log, method: str) -> None:
     elif (kept := float((smallest / log.propensity).sum())) < least:
         rare = int(log.chosen[log.propensity.argmin()])
         raise InputError(
-            f"propensity of arm {log.arms[rare]!r}: the smallest is {smallest:.4g}, so that"
-            f" rejection keeps about {kept:.3g} of {len(log):,} rows; must keep {least},"
-            f" {LEAST_ROWS} for each arm{_instead(log, rare, method)}"
+            f"propensity of arm {log.arms[rare]!r}: the smallest is {smallest:.4g}, so "
+            f"rejection keeps about {kept:.3g} of {len(log):,} rows; must keep {least}, "
+            f"{LEAST_ROWS} for each arm{_instead(log, rare, method)}"
         )
 
 
 def _fitting(
     data: FullTable | Log, task: Task | Problem | Limits, policies: Mapping[str, Policy]
 ) -> Task | Problem:
-    """The task, which must be about the data's arms and penalties; made of limits if need be."""
+    """The task, which must have the data's arms and penalties; made from limits if necessary."""
     if not isinstance(data, FullTable | Log):
         raise InputError(f"data = {type(data).__name__}: must be a FullTable or a Log")
     if not len(data):
@@ -278,193 +261,6 @@ def _fitting(
     if task.stated.contexts is not None and data.contexts is None:
         raise InputError("data: has no contexts, which the task needs")
     return task
-
-
-@dataclass(frozen=True, eq=False)
-class _Passes:
-    """The rows in every order, and the runs over them; ``again``: with replacement."""
-
-    data: FullTable | Log
-    task: Task | Problem
-    orders: int
-    seed: int
-    queues: bool
-    again: bool
-    past: FullTable | Log | None = None
-    weight: float = 0.3
-
-    @cached_property
-    def flat(self) -> Floats:
-        """The outcomes of every line."""
-        return _lines(self.data, self.task.task)
-
-    def run(self, policy: Policy, budget: float, until: float) -> list[ReplayRun]:
-        """The policy's runs over every order, planned for ``budget``, as far as a cost."""
-        known = self.task if isinstance(policy, InformedPolicy) else self.task.task
-        streams = np.random.SeedSequence(self.seed).spawn(max(self.orders, 1))
-        return [self._once(policy, known, budget, until, stream) for stream in streams]
-
-    def _once(
-        self, policy: Policy, known: Task | Problem, budget: float, until: float, stream: Any
-    ) -> ReplayRun:
-        random = np.random.default_rng(stream)
-        coins = int(random.integers(2**63))
-        controller = Controller(
-            known, policy, budget, seed=coins, learn_from=self.past, weight=self.weight
-        )
-        passed: Callable[[], int] | None
-        if isinstance(controller, TypedController):
-            played = self._by_request(controller, random, until)
-            return self._told(*played, known.arm_count)
-        if isinstance(self.data, FullTable):
-            take, passed = self._next_row(random), None
-        else:
-            take, passed = self._next_match(random)
-        lines, arms, missed = _played(controller, take, self.flat, until)
-        count = len(lines) if passed is None else passed()
-        return self._told(lines, arms, missed, count, known.arm_count)
-
-    def _by_request(
-        self, controller: TypedController, random: np.random.Generator, until: float
-    ) -> tuple[Integers, Integers, int | None, int]:
-        """Decide for the type of each row; the rows of a log count where their arm was chosen."""
-        data, lines, arms, spent, passed = self.data, list[int](), list[int](), 0.0, 0
-        assert data.contexts is not None, "checked before"
-        order, count, missed = self._order(random), len(data.arms), None
-        kept = np.ones(len(order), bool)
-        if isinstance(data, Log):
-            assert data.propensity is not None, "checked before"
-            chance = data.propensity.min() / data.propensity[order]
-            kept = random.random(len(order)) < chance
-        for row, keep in zip(order.tolist(), kept.tolist(), strict=True):
-            if spent > until or controller.exhausted:
-                break
-            missed, passed = None, passed + 1
-            arm = controller.choose(context=data.contexts[row]) if keep else -1
-            line = row * count + arm if isinstance(data, FullTable) else row
-            if isinstance(data, FullTable) or (keep and arm == data.chosen[row]):
-                controller.tell_row(arm, self.flat[line], context=data.contexts[row])
-                spent += float(self.flat[line, 0])
-                lines.append(line)
-                arms.append(arm)
-        if spent <= until and not controller.exhausted:
-            missed = arms[-1] if arms else 0
-        return np.array(lines, np.int64), np.array(arms, np.int64), missed, passed
-
-    def _told(
-        self, lines: Integers, arms: Integers, missed: int | None, passed: int, count: int
-    ) -> ReplayRun:
-        """What came of the lines that were used."""
-        used = self.flat[lines]
-        spent = np.cumsum(used[:, 0])
-        below = spent[spent < spent[-1]] if len(spent) else spent
-        reached = float(below[-1]) if len(below) else 0.0
-        return ReplayRun(
-            pulls=np.bincount(arms, minlength=count),
-            reward=float(used[:, 1].sum()),
-            penalty=used[:, 2:].sum(axis=0),
-            passed=passed,
-            reached=None if missed is None else reached,
-            missed=missed,
-        )
-
-    def _order(self, random: np.random.Generator) -> Integers:
-        count = len(self.data)
-        if self.again:
-            return random.integers(count, size=count)
-        return random.permutation(count) if self.orders else np.arange(count)
-
-    def _next_row(self, random: np.random.Generator) -> Take:
-        """Every decision takes the next row of a table."""
-        waiting, arms = iter(self._order(random).tolist()), len(self.data.arms)
-
-        def take(arm: int) -> int:
-            row = next(waiting, -1)
-            return -1 if row < 0 else row * arms + arm
-
-        return take
-
-    def _next_match(self, random: np.random.Generator) -> tuple[Take, Callable[[], int]]:
-        """Each decision takes the next row of its arm in a log; second how many were passed."""
-        log, order = self.data, self._order(random)
-        assert isinstance(log, Log)
-        assert log.propensity is not None, "checked before"
-        places = np.arange(len(order))
-        if not self.queues:
-            chance = log.propensity.min() / log.propensity[order]
-            places = np.flatnonzero(random.random(len(order)) < chance)
-        chosen = log.chosen[order[places]]
-        waiting = [places[chosen == arm].tolist() for arm in range(len(log.arms))]
-        at, position, queues = [0] * len(log.arms), 0, self.queues
-
-        def take(arm: int) -> int:
-            nonlocal position
-            mine = waiting[arm]
-            here = at[arm] if queues else bisect_left(mine, position, at[arm])
-            if here >= len(mine):
-                position = position if queues else len(order)
-                return -1
-            at[arm] = here + 1
-            position = position + 1 if queues else mine[here] + 1
-            return int(order[mine[here]])
-
-        return take, lambda: position
-
-
-def _lines(data: FullTable | Log, task: Task) -> Floats:
-    """Cost, reward and the penalty of every limit, [lines, 2 + M]; a table has n K lines."""
-    count = len(data.arms)
-    if isinstance(data, FullTable):
-        given = data.outcomes.reshape(-1, len(data.channels))
-        arms = np.tile(np.arange(count), len(data))
-    else:
-        given, arms = data.outcomes.T, data.chosen
-    known = task.known_outcomes
-    found = np.empty((len(given), 2 + task.penalty_count))
-    found[:, :2] = given[:, :2]
-    for m, (name, limit) in enumerate(zip(task.limit_names, task.limit_kinds, strict=True)):
-        if m in task.told:
-            found[:, 2 + m] = given[:, 2 + list(data.penalties).index(name)]
-        elif limit.of in ("cost", "reward"):
-            found[:, 2 + m] = task.weights[arms, m] * given[:, ("cost", "reward").index(limit.of)]
-        else:
-            found[:, 2 + m] = known[arms, 2 + m]
-    if task.knows_something:
-        sure = known[arms]
-        wrong = ~(np.isnan(sure) | np.isclose(found, sure, rtol=1e-9, atol=0.0))
-        for line, channel in zip(*np.nonzero(wrong), strict=True):
-            row = line // count if isinstance(data, FullTable) else line
-            raise InputError(
-                f"row {row + 1}, arm {data.arms[arms[line]]!r}, {task.channels[channel]} ="
-                f" {found[line, channel]:g}: must be {sure[line, channel]:g}, which the task knows"
-            )
-    return found
-
-
-def _played(
-    controller: Controller, take: Take, outcomes: Floats, until: float
-) -> tuple[Integers, Integers, int | None]:
-    """The lines and arms of one run until its cost exceeds ``until``.
-
-    If rows end first, also the arm of which there was none.
-    """
-    ask, tell, costs = controller.ask, controller.tell_row, outcomes[:, 0]
-    lines, arms, spent = list[int](), list[int](), 0.0
-    missed = None
-    while spent <= until:
-        try:
-            arm = ask()
-        except ExhaustedError:
-            break
-        line = take(arm)
-        if line < 0:
-            missed = arm
-            break
-        tell(arm, outcomes[line])
-        spent += float(costs[line])
-        lines.append(line)
-        arms.append(arm)
-    return np.array(lines, np.int64), np.array(arms, np.int64), missed
 
 
 def _summarised(

@@ -23,26 +23,26 @@ from tightrope.statistics import quantile, quantile_error
 
 __all__ = ["MOST_EARNED", "PROMISE_RUNS", "Planner", "guessed_budget", "neat"]
 
-NEAR = 0.005  # of a budget or limit: how near its search comes
-MOST_EARNED = 64.0  # times the largest budget: where the search for a budget gives up
+NEAR = 0.005  # of a budget or limit: relative precision of its search
+MOST_EARNED = 64.0  # times the largest budget: where the search for a budget ends
 MOST_ROUNDS = 16  # of a search
 SURE = 0.05  # a promise is measured with this chance of being wrong
 PROMISE_RUNS = 30.0  # over the risk: how many runs a promise is measured with
-FIRST_SHARE = 4  # a hopeless limit is given up after a fourth of them
+FIRST_SHARE = 4  # a hopeless limit is dropped after a fourth of them
 ATTEMPTS = 4  # to confirm a promise on new runs, which share the chance of being wrong
 FRESH = 2**32  # first run number of the runs that confirm it
-WIDER = 1.5  # by how much a limit that is broken too often grows at first
+WIDER = 1.5  # the first growth of a limit that is broken too often
 MOST_WIDER = 5  # how often it does
 Tell = Callable[[float], None]
 
 
 def neat(value: float, digits: int = 4) -> float:
-    """The value rounded to so many significant digits."""
+    """The value rounded to a number of significant digits."""
     return float(f"{value:.{digits}g}")
 
 
 def guessed_budget(problem: Problem, target: float, budgets: Sequence[float]) -> float:
-    """A budget that about earns the target, from pi*'s rate or the best arm's."""
+    """A budget that earns about the target, from pi*'s rate or the best arm's."""
     try:
         rate = slopes_of(problem, max(budgets))[0]
     except InfeasibleError:
@@ -64,7 +64,7 @@ class _Bracket:
     tried: float = 0.0
 
     def seen(self, one: Sample, target: float, chance: float) -> _Bracket:
-        """With the runs at one more budget."""
+        """The search after the runs at one more budget."""
         value = quantile(one.reward, 1.0 - chance)
         tried = max(self.tried, one.budget)
         if float(np.mean(one.reward >= target)) >= chance:
@@ -74,8 +74,8 @@ class _Bracket:
     def next(self, target: float, guess: float, most: float) -> float | None:
         """The budget to try next; None at the end.
 
-        Rewards are nearly proportional to the budget, so it is where the straight line through the
-        ends meets the target, and a little to the side of the end that is farther away.
+        Rewards are nearly proportional to the budget, so it is where the line through both ends
+        meets the target, shifted a little towards the farther end.
         """
         if self.high is None:
             if self.low >= most:
@@ -145,7 +145,7 @@ class Planner:
         return [_earned(label, one, target, chance) for label, one in brackets.items()]
 
     def promise(self, m: int, risk: float, budget: float) -> Promise:
-        """The tightest limit number ``m`` that is kept at the budget, but for the risk."""
+        """The tightest limit number ``m`` that is kept at the budget, up to the risk."""
         problem = self.draws.problem
         rates = problem.at(budget).own_rates[:, m] * problem.limit_kinds[m].spread(budget)
         low, high = float(rates.min()), max(float(rates.max()), problem.limits[m])
@@ -193,7 +193,7 @@ class _Trial:
     least: float
 
     def at(self, limit: float, first: int = 0) -> Promise:
-        """The limit tried: a fourth of the runs first, and the rest unless that is hopeless."""
+        """Try the limit: a fourth of the runs first, and the rest if it is not hopeless."""
         runs = max(self.search.runs, math.ceil(PROMISE_RUNS / self.risk))
         found = self._runs(limit, -(-runs // FIRST_SHARE), first)
         if _at_least(found.broken, found.runs) > self.risk:
@@ -216,7 +216,7 @@ class _Trial:
         try:
             there = ({label: self.policy}, [self.budget])
             (one,) = self.search.samples([there], runs, first, problem.with_limits({name: limit}))
-        except ProblemError:  # beyond what a limit may be
+        except ProblemError:  # beyond the range of limits
             return found
         broken = one.broken[:, :, self.m]
         return replace(
@@ -243,7 +243,7 @@ def _at_most(happened: Any) -> float:
 
 
 def _runs_worth(happened: Any) -> float:
-    """How many independent runs say as much of a chance as the runs [D, n] of D draws do."""
+    """The number of independent runs with the information of the runs [D, n] of D draws."""
     events = np.asarray(happened, np.float64)
     share, runs = float(events.mean()), float(events.size)
     if len(events) < 2 or not 0.0 < share < 1.0:

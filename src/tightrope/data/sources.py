@@ -1,8 +1,8 @@
-"""The columns of a log's source: a frame, or a file of which only those that are wanted are read.
+"""The columns of a log's source: a frame, or the wanted columns of a file.
 
-CSV files are read by pyarrow if it is installed; what it refuses is read again by Python's own
-reader, which is slower and says where the fault is. Files are read in parts, so that little more
-is held than the columns that a log keeps: CSV by rows, Parquet by columns.
+pyarrow reads CSV files if it is installed; files that it refuses are read again by Python's own
+reader, which is slower and names the place of the fault. Files are read in parts (CSV by rows,
+Parquet by columns), so that little more than the log's columns is in memory.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ __all__ = ["columns_of"]
 
 SEPARATORS = ",;\t|"
 LONGEST_HEADER = 2**20  # characters
-BUFFER = 2**18  # bytes of a file that are read at once
+BUFFER = 2**18  # bytes of a file per read
 Value = TypeVar("Value")
 
 
 def columns_of(source: Any, kind: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
-    """The columns of a source; of a file only those that are wanted are read."""
+    """The columns of a source; only the wanted columns of a file are read."""
     if kind == "csv":
         return _of_csv(os.fspath(source), arm, wanted)
     if kind == "parquet":
@@ -55,7 +55,7 @@ def columns_of(source: Any, kind: str, arm: object, wanted: Mapping[str, Any]) -
 
 
 def _used(title: str, names: Sequence[str], arm: object, wanted: Mapping[str, Any]) -> list[str]:
-    """The columns that are wanted, each once; raises for one that is not among ``names`` once."""
+    """The wanted columns, each once; raises for one that does not occur once in ``names``."""
     roles = {role: column for role, column in wanted.items() if not is_number(column)}
     for role, name in {"arm": arm, **roles}.items():
         if not isinstance(name, str):
@@ -72,11 +72,11 @@ def _used(title: str, names: Sequence[str], arm: object, wanted: Mapping[str, An
 
 
 def _of_parquet(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
-    """The wanted columns of a Parquet file, each read when it is asked for."""
+    """The wanted columns of a Parquet file, each read on access."""
     title = f"log {path!r}"
     require_narwhals()
     if not (find_spec("polars") or find_spec("pyarrow")):
-        needed = "pyarrow or polars, not installed; pip install 'tightrope[data]'"
+        needed = "pyarrow or polars, which are not installed; pip install 'tightrope[data]'"
         raise TightropeError(f"Parquet files need {needed}")
 
     def names(file: IO[bytes]) -> list[str]:
@@ -97,13 +97,13 @@ def _of_parquet(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
 
 
 def _parquet(path: str, title: str, read: Callable[[IO[bytes]], Value]) -> Value:
-    """What is read from a Parquet file, whose damages raise an ``InputError``."""
+    """Read from a Parquet file; a damaged file raises an ``InputError``."""
     try:
         with open_file(path, "log") as file:
             return read(file)
     except (KeyboardInterrupt, TightropeError):
         raise
-    except BaseException as error:  # a damaged file can raise anything, also a panic of polars
+    except BaseException as error:  # a damaged file can raise anything, even a panic of polars
         raise InputError(f"{title}: must be a Parquet file ({one_line(error, 200)})") from None
 
 
@@ -169,7 +169,7 @@ def _of_csv(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
 
 
 class _Growing:
-    """Columns that grow by some rows at a time, in memory that is given back column by column."""
+    """Columns that grow by some rows at a time; their memory is freed column by column."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.numbers = {name: bytearray() for name in names}
@@ -195,7 +195,7 @@ class _Growing:
 
 
 def _header(path: str, title: str) -> tuple[list[str], str, set[str]]:
-    """The columns of a CSV file, what separates them, and those that begin with true or false."""
+    """The columns of a CSV file, their separator, and those that begin with true or false."""
     with open_text(path, "log") as file:
         try:
             start = file.read(LONGEST_HEADER)
@@ -219,7 +219,7 @@ def _header(path: str, title: str) -> tuple[list[str], str, set[str]]:
 
 
 def _by_pyarrow(path: str, separator: str, kinds: Mapping[str, str], arm: str) -> _Growing | None:
-    """The arms and columns of known kinds; None if Python's reader has to look at the file."""
+    """The arms and columns of known kinds; None if Python's reader must read the file."""
     if not find_spec("pyarrow"):
         return None
     pyarrow, reader = import_module("pyarrow"), import_module("pyarrow.csv")
@@ -236,13 +236,13 @@ def _by_pyarrow(path: str, separator: str, kinds: Mapping[str, str], arm: str) -
         try:
             with reader.open_csv(path, blocks, parse, convert) as batches:
                 return _grown(batches, kinds, arm, types["number"])
-        except Exception:  # Python's reader says what is wrong, and where
+        except Exception:  # Python's reader names the fault and its place
             continue
     return None
 
 
 def _grown(batches: Any, kinds: Iterable[str], arm: str, plain: Any) -> _Growing | None:
-    """What batches of pyarrow hold; None if a row has no arm."""
+    """The content of pyarrow's batches; None if a row has no arm."""
     read = _Growing(kinds)
     for batch in batches:
         if batch[arm].null_count:

@@ -1,4 +1,4 @@
-"""Tables of outcomes: every arm's outcome in every row; tasks and problems from the data alone."""
+"""Tables of outcomes: every arm's outcome in every row; tasks and problems from data."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ class FullTable:
 
     @classmethod
     def from_long(cls, row: npt.ArrayLike, log: Log) -> FullTable:
-        """The table whose long form is a log: a line per row and arm, each pair once.
+        """The table from its long form, a log with one line per row and arm.
 
-        ``row`` [n K]: what identifies the row, numbers or texts; rows are in order of their first
+        ``row`` [n K]: the row's identifier, numbers or texts; rows are in order of their first
         line.
 
         >>> outcomes = np.array([[1.0, 2.0, 2.0, 1.0], [5.0, 6.0, 8.0, 7.0]])
@@ -154,7 +154,7 @@ def task_of(
 ) -> Task:
     """The task of the arms in the data, with these limits on its penalties, by name.
 
-    Unless they are given, the scales are the largest outcomes in the data, rounded up.
+    The scales default to the largest outcomes in the data, rounded up.
 
     >>> table = FullTable(["small", "large"], ["bad"], [[(1, 0.5, 1), (4, 0.9, 0)]])
     >>> task_of(table, {"bad": "10% per pull"}).scales.cost

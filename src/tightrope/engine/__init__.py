@@ -1,4 +1,4 @@
-"""The simulator: runs of policies at budgets, bit-identical however the work is split.
+"""The simulator: runs of policies at budgets, bit-identical for every split of the work.
 
 The modules: ``arguments`` checks arguments; ``job`` and ``planning`` make jobs and choose their
 engines; ``work`` runs them in chunks and ``checkpoint`` keeps finished runs on the disk;

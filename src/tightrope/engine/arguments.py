@@ -45,12 +45,12 @@ def require_problem(problem: object) -> Problem:
         return problem
     given = "a Task" if isinstance(problem, Task) else shown(problem)
     raise InputError(
-        f"problem: {given} cannot be simulated; must be a Problem, with laws for the arms"
+        f"problem: {given} cannot be simulated; must be a Problem, with distributions for the arms"
     )
 
 
 def named_problems(problems: str | Problem | Problems) -> dict[str, Problem]:
-    """Problems by name, those that are text loaded; raises if two names are equal."""
+    """Problems by name; loads those given as text. Raises if two names are equal."""
     if isinstance(problems, str | Task) or not isinstance(problems, Iterable):
         problems = [problems]
     if isinstance(problems, Mapping):
@@ -60,7 +60,7 @@ def named_problems(problems: str | Problem | Problems) -> dict[str, Problem]:
             (one if isinstance(one, str) else getattr(one, "name", "") or str(at + 1), one)
             for at, one in enumerate(problems)
         ]
-    _require_distinct("problems", pairs, "; give them by name, as a dict")
+    _require_distinct("problems", pairs, "; name them with a dict")
     return {
         name: load_problem(one) if isinstance(one, str) else require_problem(one)
         for name, one in pairs
@@ -68,7 +68,7 @@ def named_problems(problems: str | Problem | Problems) -> dict[str, Problem]:
 
 
 def named_policies(policies: Policies) -> dict[str, Policy]:
-    """Policies by label, those that are text parsed; raises if two labels are equal."""
+    """Policies by label; parses those given as text. Raises if two labels are equal."""
     if isinstance(policies, str | Policy | type):
         policies = [policies]
     if isinstance(policies, Mapping):
@@ -86,10 +86,10 @@ def named_policies(policies: Policies) -> dict[str, Policy]:
 
 
 def _require_distinct(what: str, pairs: Sequence[tuple[str, Any]], hint: str = "") -> None:
-    """Raise unless there are some, all with other names."""
+    """Raise if there are none, or if two names are equal."""
     names = [name for name, _ in pairs]
     if not names:
-        raise InputError(f"{what}: none is given; at least one is needed")
+        raise InputError(f"{what}: must have at least one")
     if len(set(names)) < len(names):
         raise InputError(f"{what}: the names {names} must all be different{hint}")
 
@@ -97,7 +97,7 @@ def _require_distinct(what: str, pairs: Sequence[tuple[str, Any]], hint: str = "
 def budget_list(
     budgets: float | str | Iterable[float | str], problem: Problem | None = None
 ) -> list[float]:
-    """One or more budgets, all different, that runs on ``problem`` (if given) can spend.
+    """One or more budgets, all different and valid for ``problem`` (if given).
 
     A text is one budget: "1e4".
     """
@@ -113,7 +113,7 @@ def budget_list(
 
 
 def _as_number(value: object) -> object:
-    """A text as the number that it is; another value, and another text, as it is."""
+    """A text as a number, if it is one; other values unchanged."""
     if isinstance(value, str):
         with suppress(ValueError):
             return float(value)
@@ -140,7 +140,7 @@ def run_numbers(runs: int | range, run_bytes: int = RUN_BYTES) -> npt.NDArray[np
 
 
 def bytes_per_run(problem: Problem, policies: int, budgets: int, backend: str) -> int:
-    """About how many bytes the results of one run take, over all policies and budgets."""
+    """The approximate size in bytes of the results of one run, for all policies and budgets."""
     numbers = 2 + 3 * problem.penalty_count + 2 * problem.arm_count
     apart = RUN_BYTES if backend == "python" else 0  # in plain Python each run is a unit of work
     return 8 + policies * budgets * (8 * numbers + apart)
@@ -177,9 +177,11 @@ def thread_count(threads: int | None) -> int:
 
 
 def cluster_address(address: str | None, clustered: bool) -> str | None:
-    """The address of the cluster: ``address``, else RAY_ADDRESS; None for a temporary cluster."""
+    """The address of the cluster: ``address`` or RAY_ADDRESS; None for a temporary cluster."""
     if address and not clustered:
-        raise InputError(f"address = {address!r} is of a Ray cluster; it needs backend 'ray'")
+        raise InputError(
+            f"address = {address!r} is the address of a Ray cluster; it needs backend 'ray'"
+        )
     return address or os.environ.get("RAY_ADDRESS") or None
 
 

@@ -29,7 +29,7 @@ ENGINES = {
 
 
 class BackendPlan(Protocol):
-    """What the runs of one job have in common, ready to make any of them.
+    """The shared data of a job's runs, which can make any of them.
 
     A run depends only on the seed and its number, not on the other runs of the call, the thread or
     the order.
@@ -41,7 +41,7 @@ class BackendPlan(Protocol):
         ...
 
     def compile(self) -> float:
-        """Compile the kernel if necessary; returns the seconds of compiling, else 0."""
+        """Compile the kernel if necessary; returns the seconds of compiling, or 0."""
         ...
 
     def run(self, runs: Numbers, stop: Stop) -> tuple[Runs | None, float]:
@@ -59,10 +59,10 @@ _first: set[Hashable] = set()
 
 
 def first_seconds(kernel: Hashable, call: Callable[[], object]) -> float:
-    """Make a ``call`` that compiles a kernel or loads it; its seconds, or 0 if it was made before.
+    """Make a ``call`` that compiles or loads a kernel; returns its seconds, or 0 if repeated.
 
-    ``kernel`` is what identifies it in this process. The call is made in any case: it prepares what
-    the runs of a plan have in common, which is no part of the time of simulating.
+    ``kernel`` identifies it in this process. The call is always made, because it prepares the
+    shared data of a plan's runs; this is not part of the simulation time.
     """
     start = time.perf_counter()
     call()

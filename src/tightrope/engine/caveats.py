@@ -1,4 +1,4 @@
-"""Warnings before a run: infeasible limits, risks out of reach, parameters without theorems."""
+"""Warnings before a run: infeasible limits, risks out of reach, parameters outside the theorems."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
     "warn_outside_theory",
 ]
 
-QUANTILES = 100  # of a continuous law
+QUANTILES = 100  # of a continuous distribution
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,8 +33,8 @@ Floats = npt.NDArray[np.float64]
 def warn_infeasible(problem: Problem, budgets: Iterable[float]) -> None:
     """Warn if no mixture keeps the limits.
 
-    Of the ``budgets`` the largest counts: the more there is to spend, the less of a limit in total
-    there is per unit of it.
+    It checks the largest of the ``budgets``: a limit in total allows less per unit of a larger
+    budget.
     """
     reason = infeasible(problem.at(max(budgets)))
     if reason:
@@ -45,7 +45,7 @@ def warn_infeasible(problem: Problem, budgets: Iterable[float]) -> None:
 def warn_out_of_reach(
     problem: Problem, policies: Mapping[str, Policy], budgets: Iterable[float]
 ) -> None:
-    """Warn of each policy whose risk cannot be aimed at with the smallest of the budgets."""
+    """Warn about each policy whose risk is out of reach at the smallest of the budgets."""
     asked = {label: one for label, one in policies.items() if getattr(one, "risk", None)}
     if not asked:
         return
@@ -58,12 +58,12 @@ def warn_out_of_reach(
 
 
 def _slack(problem: Problem) -> float | None:
-    """How far a mixture stays below all limits, as a share of them; None without limits."""
+    """The slack of the best mixture; None without limits."""
     return min(1.0 - least_factor(problem), 1.0) if problem.penalty_count else None
 
 
 def _usual(problem: Problem) -> Usual:
-    """The mean costs and rewards, and what the penalties of each limit's safest arm usually are."""
+    """The mean costs and rewards, and the usual penalty of each limit's safest arm."""
     means = problem.moments
     plain = all(one.told_odds is not None for one in problem.by_type)
     sizes = [

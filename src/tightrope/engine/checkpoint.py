@@ -1,9 +1,9 @@
 """The store: a folder of finished runs, so that interrupted work can continue.
 
-Every few seconds, the chunks finished since are written as one *part*, an archive with a checksum
+Every few seconds, the newly finished chunks are written as one *part*, an archive with a checksum
 (``files``); the runs of a damaged part are made again. A chunk's key is the digest of its job and
-its run numbers. Its runs depend only on these, so that loading them gives the same bits as making
-them again, and different work with common jobs shares their runs. A lock, released when the process
+its run numbers. Its runs depend only on these, so loading them gives the same bits as making them
+again, and different calls with common jobs share their runs. A lock, released when the process
 ends, lets one process at a time use the folder.
 """
 
@@ -30,8 +30,8 @@ __all__ = ["Checkpoint", "Place"]
 
 LOCK = "lock"
 PART = re.compile(r"part-(\d{5,})-([0-9a-f]{8})\.npz")
-FLUSH_SECONDS = 2.0  # shortest time between parts: the work that a kill may cost
-FLUSH_SHARE = 0.01  # later, this share of the time so far: ten hours make 700 files
+FLUSH_SECONDS = 2.0  # shortest time between parts: the work that a kill may lose
+FLUSH_SHARE = 0.01  # later, this share of the elapsed time: ten hours make 700 files
 
 Place = tuple[str, int, int]  # a chunk's key: its job's digest, first run, number of runs
 
@@ -111,8 +111,8 @@ class Checkpoint:
         except (OSError, TightropeError) as error:
             if not self._told:
                 self._warn(
-                    f"finished runs cannot be kept in {self.folder} ({error}); the work continues,"
-                    " but would have to start again after a kill"
+                    f"finished runs cannot be kept in {self.folder} ({error}); the work "
+                    "continues, but has to start again after a kill"
                 )
             self._told = True
             return

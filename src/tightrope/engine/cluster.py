@@ -1,8 +1,8 @@
 """Run chunks as Ray tasks, on this machine's CPUs or on a cluster.
 
 The jobs are sent to the cluster once; a task names a few chunks by number. The worker makes the
-runs with its machine's engine, so that the bits are the same as here, whichever worker made them
-and however many were lost on the way. Ray is imported only in this module, and only when used.
+runs with its machine's engine, so the bits are the same as here, on every worker and after any
+number of lost workers. Ray is imported only in this module, and only when used.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from tightrope.version import __version__
 __all__ = ["joined", "run_chunks"]
 
 TASK_SECONDS = 0.5  # target per task: far above its overhead of a millisecond, cheap to lose
-TASK_BYTES = 2**24  # most bytes of results per task, unless one chunk has more
-ATTEMPTS = 5  # after a chunk has lost this many workers, the chunk is to blame
+TASK_BYTES = 2**24  # most bytes of results per task, except for a single larger chunk
+ATTEMPTS = 5  # after a chunk has lost this many workers, the chunk is the cause
 ANSWER_SECONDS = 5.0  # how long to wait until an address answers
 PATIENCE = 60.0  # seconds without any worker before giving up
 QUIET = {
@@ -48,7 +48,7 @@ HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 @contextmanager
 def joined(address: str | None, processors: int) -> Iterator[Any]:
-    """The connected ``ray`` module: to the caller's cluster, that at ``address``, or a new one.
+    """The connected ``ray`` module: the caller's cluster, the one at ``address``, or a new one.
 
     A connection or cluster that was made here is closed at the end.
     """
@@ -83,10 +83,10 @@ def run_chunks(
     compile: Compile,
     most: int | None,
 ) -> None:
-    """As ``work.run_chunks``, but on Ray, with at most ``most`` tasks at once.
+    """Same as ``work.run_chunks``, on Ray, with at most ``most`` tasks at once.
 
-    Tasks that are running at an error or Ctrl-C are left alone: they end with the connection, or by
-    themselves if the connection is the caller's. They are not cancelled, because ``ray.cancel`` can
+    Tasks that run at an error or Ctrl-C are not stopped: they end with the connection, or by
+    themselves if the caller owns the connection. They are not cancelled, because ``ray.cancel`` can
     abort this process if the task ends at that moment (a race as in ray-project/ray#54798; seen
     here with Ray 2.60).
     """
@@ -142,7 +142,7 @@ class _Tasks:
             self._flying[self._remote.remote([self._jobs], pieces)] = places
 
     def gather(self, timeout: float) -> None:
-        """Keep what is finished; wait up to ``timeout`` seconds for the first."""
+        """Store finished chunks; wait up to ``timeout`` seconds for the first."""
         if not self._flying:
             return
         wait, flying = self._ray.wait, list(self._flying)

@@ -48,7 +48,7 @@ CROWDED: dict[tuple[str, type], float] = {
 
 
 def plan(job: Job) -> BackendPlan:
-    """A plan in SIMD lanes if they are possible and faster, else one with one run at a time."""
+    """A plan in SIMD lanes if they are possible and faster, or with one run at a time."""
     if job.side_by_side:
         assert isinstance(job.policy, IndexPolicy)
         method = argmin_method(type(job.policy), job.setup)
@@ -59,7 +59,7 @@ def plan(job: Job) -> BackendPlan:
 
 @dataclass(frozen=True)
 class LanesPlan:
-    """What the chunks of one job have in common."""
+    """The shared data of a job's chunks."""
 
     job: Job
 
@@ -80,7 +80,7 @@ class LanesPlan:
 
     @cached_property
     def law(self) -> Any:
-        """The outcomes' laws in the form that the kernel reads."""
+        """The outcomes' distributions in the form that the kernel reads."""
         return phase_laws(self.job.problem)
 
     def run(

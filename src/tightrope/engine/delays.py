@@ -1,4 +1,4 @@
-"""Outcomes that are told late or never: the delays of a simulation."""
+"""Outcomes that are reported late or never: the delays of a simulation."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ LONGEST = 10**6  # decisions
 
 @dataclass(frozen=True)
 class Delays:
-    """When outcomes are told: ``table`` are equally likely delays, ``lost`` the chance of never.
+    """When outcomes are reported: ``table`` has equally likely delays, ``lost`` is the share lost.
 
-    A delay is the number of decisions that are made before an outcome is told.
+    A delay is the number of decisions that are made before an outcome is reported.
     """
 
     table: tuple[int, ...] = (0,)
@@ -30,7 +30,7 @@ class Delays:
 
     @property
     def any(self) -> bool:
-        """Whether something is told late or never."""
+        """Whether some outcome is reported late or never."""
         return bool(self.lost) or any(self.table)
 
     @property
@@ -50,7 +50,7 @@ AT_ONCE = Delays()
 
 
 def delays_of(delay: object, lost: object) -> Delays:
-    """The delays for a number of decisions or a law, and the share of outcomes that are lost."""
+    """The delays for a number of decisions or a distribution, and the share of lost outcomes."""
     number = isinstance(lost, int | float) and not isinstance(lost, bool)
     if not number or not 0.0 <= lost < 1.0:  # type: ignore[operator]
         raise InputError(f"lost = {shown(lost)}: must be a share from 0 to below 1")
@@ -62,13 +62,15 @@ def delays_of(delay: object, lost: object) -> Delays:
         good = whole and delay >= 0 and delay == int(delay)  # type: ignore[operator, call-overload]
         table = np.array([float(delay)]) if good else np.zeros(1)  # type: ignore[arg-type]
     if not good or table.max() > LONGEST:
-        allowed = f"a whole number of decisions from 0 to {LONGEST:,}, or a law of such"
+        allowed = (
+            f"a whole number of decisions from 0 to {LONGEST:,}, or a distribution of such numbers"
+        )
         raise InputError(f"delay = {shown(delay)}: must be {allowed}")
     return Delays(tuple(np.rint(table).astype(int).tolist()), float(lost))  # type: ignore[arg-type]
 
 
 def _quantiles(law: Law) -> Any:
-    """As many equally likely values."""
+    """Equally likely values that represent a distribution."""
     chances = (np.arange(DELAYS) + 0.5) / DELAYS
     if isinstance(law, ContinuousLaw):
         return np.asarray(law.quantile(chances))

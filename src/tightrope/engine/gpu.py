@@ -1,8 +1,8 @@
 """The GPU engine: one thread per run, thousands of runs per launch (CUDA, through numba-cuda).
 
 Draws are the same bits as on the CPU. Divisions and roots in single precision are approximate on a
-GPU, so runs have the same distribution as the CPU's but differ bit by bit; the same device and seed
-give the same bits again. Needs ``pip install "tightrope[gpu]"`` and an NVIDIA device, or
+GPU, so runs have the same distribution as on the CPU but differ in their bits; the same device and
+seed give the same bits again. Needs ``pip install "tightrope[gpu]"`` and an NVIDIA device, or
 ``NUMBA_ENABLE_CUDASIM=1``, which runs the same kernels slowly in Python.
 """
 
@@ -79,7 +79,7 @@ def require_device() -> None:
 
 
 def plan(job: Job) -> BackendPlan:
-    """A plan over terms in registers or shared memory if possible, else over the whole state."""
+    """A plan over terms in registers or shared memory if possible, or over the whole state."""
     require_device()
     if job.side_by_side:
         index = IndexPlan(job)
@@ -146,7 +146,7 @@ class _DevicePlan:
 
 @dataclass(frozen=True)
 class IndexPlan(_DevicePlan):
-    """What the launches of an index policy's job have in common."""
+    """The shared data of the launches of an index policy's job."""
 
     job: Job
 
@@ -230,7 +230,7 @@ class IndexPlan(_DevicePlan):
         return blocks, self.shape.block, stream, self.shape.shared
 
     def _law(self, give: Callable[[Any], Any]) -> Any:
-        """The outcomes' laws; for zero-one outcomes, the words below which the outcome is 1."""
+        """The outcomes' distributions; for zero-one outcomes, the thresholds of words."""
         law = phase_laws(self.job.problem)
         if not self.spec.bits:
             return tuple(map(give, law))
@@ -252,7 +252,7 @@ class IndexPlan(_DevicePlan):
 
 @dataclass(frozen=True)
 class ThreadPlan(_DevicePlan):
-    """What the launches of any other job have in common: a thread per run, double precision."""
+    """The shared data of the launches of any other job: a thread per run, double precision."""
 
     job: Job
 
@@ -387,7 +387,7 @@ def _simulated() -> bool:
 
 
 def _deciding_bits(job: Job) -> int:
-    """The number of bits of a word that are compared to draw zero-one outcomes; 0 for other laws.
+    """The number of compared bits of a word for zero-one outcomes; 0 for other distributions.
 
     Comparing 32 bits saves a shift, but cannot represent probability 1.
     """

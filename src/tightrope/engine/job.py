@@ -1,4 +1,4 @@
-"""A job: runs of one policy at one budget on one problem, with everything that they depend on."""
+"""A job: runs of one policy at one budget on one problem, with all their parameters."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Job:
     user_budget: float = math.nan  # in the problem's units of cost
     numbers: Numbers = field(default_factory=lambda: np.zeros(0, np.int64))  # run numbers
     delays: Delays = AT_ONCE
-    any_arms: bool = False  # whether a kernel for any number of arms serves it, see ``planning``
-    alone: bool = False  # whether runs go one at a time where they could go in SIMD lanes
+    any_arms: bool = False  # whether it uses a kernel for any number of arms, see ``planning``
+    alone: bool = False  # whether runs go one at a time although SIMD lanes are possible
 
     def on(self, engine: str, backend: str | None = None) -> Job:
         """The same job for another engine."""
@@ -107,7 +107,7 @@ class Job:
 
     @property
     def moving(self) -> bool:
-        """Whether decisions are made beside what was told: see ``kernels.moving``."""
+        """Whether decisions are made with pulls in flight: see ``kernels.moving``."""
         return self.delays.any or any(self.problem.absences)
 
     @cached_property
@@ -171,8 +171,8 @@ class Job:
     def digest(self) -> str:
         """A hash of everything that determines the runs except their numbers.
 
-        It includes the engine, because engines round differently, and what the decisions of the
-        package and of the policy belong to.
+        It includes the engine, because engines round differently, and the versions of the package's
+        and the policy's decisions.
         """
         known = {
             "problem": self.problem.outline,

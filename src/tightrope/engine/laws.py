@@ -1,4 +1,4 @@
-"""The laws of a problem's outcomes, of all its phases, in the form that kernels read."""
+"""The distributions of a problem's outcomes, for all phases, in the form that kernels read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["phase_laws", "type_mix"]
 
 
 def phase_laws(problem: Problem, *, cells: bool = False) -> Any:
-    """Thresholds [J * K * C] if all outcomes are 0 or 1, else tables of cells: see :func:`_cells`.
+    """Thresholds [J * K * C] if all outcomes are 0 or 1, or tables of cells: see :func:`_cells`.
 
     With ``cells``, always tables. With contexts, types take the place of phases.
 

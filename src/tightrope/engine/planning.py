@@ -94,11 +94,11 @@ def plan_jobs(
 
 
 def with_shared_kernels(requested: Sequence[Sequence[Job]]) -> list[list[Job]]:
-    """The jobs, of which those of a policy with different numbers of arms share a kernel.
+    """The jobs; those of a policy with different numbers of arms share a kernel.
 
-    A kernel for one number of arms takes less time per step, but seconds to compile. So do SIMD
-    lanes: where several problems together do not pay for them, and the numbers stay the same, runs
-    go one at a time.
+    A kernel for one number of arms takes less time per step, but seconds to compile. The same is
+    true of SIMD lanes: if several problems together do not pay for them, and the numbers stay the
+    same, runs go one at a time.
     """
     steps: dict[tuple[Any, ...], dict[int, float]] = {}
     for job in chain.from_iterable(requested):
@@ -116,7 +116,7 @@ def with_shared_kernels(requested: Sequence[Sequence[Job]]) -> list[list[Job]]:
 
 
 def _kernel_of(job: Job) -> tuple[Any, ...]:
-    """What else a kernel of SIMD lanes is compiled for."""
+    """The other parameters of a kernel of SIMD lanes."""
     return (type(job.policy), job.engine, job.penalty_count, job.bernoulli, job.setup.bases)
 
 
@@ -173,7 +173,7 @@ def warn_not_compiled(label: str, reason: str) -> None:
 
 
 def why_not_compiled(compiling: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...]:
-    """What ``compiling`` returns, and numba's reason in one line if it failed, else ""."""
+    """The result of ``compiling``, and numba's reason in one line if it failed, or ""."""
     try:
         return *compiling(), ""
     except COMPILE_ERRORS as error:

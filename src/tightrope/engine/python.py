@@ -130,7 +130,7 @@ class PlainRun:
         self.step += 1
 
     def _move_queues(self, values: Sequence[Any], pulls: Any) -> None:
-        """Advance the queues by the outcomes of so many pulls together."""
+        """Advance the queues by the summed outcomes of several pulls."""
         cost, reward, *penalties = values
         bases = self.setup.bases
         for m, penalty in enumerate(penalties):
@@ -161,7 +161,7 @@ class _StateRun(PlainRun):
         self._history = setup.history(problem.arm_count, problem.penalty_count)
 
     def beside(self, policy: Policy, flight: Any, stand_ins: Any) -> _StateRun:
-        """A copy in which pulls in ``flight`` came out as expected, and arms have stand-ins."""
+        """A copy with expected outcomes for pulls in ``flight``, and with stand-ins for arms."""
         view, told = copy.deepcopy(self), self._state
         outcomes = np.zeros(len(told.remaining) + 1)
         for arm in np.flatnonzero(flight).tolist():
@@ -185,10 +185,10 @@ class _StateRun(PlainRun):
         """Take the totals out of the state, for ``decide``."""
 
     def _take_carried(self, policy: Policy, to: _StateRun) -> None:
-        """Copy to another run what ``choose`` may have changed for good."""
+        """Copy to another run the fields that ``choose`` changes permanently."""
 
     def keep(self, policy: Policy, view: _StateRun) -> None:
-        """Take over from a view what ``choose`` changed for good."""
+        """Copy from a view the fields that ``choose`` changes permanently."""
         view._take_carried(policy, self)
 
     def _copy_arm(self, policy: Policy, arm: int, other: int) -> None:
@@ -206,7 +206,7 @@ def _empty(record: type, problem: Known) -> Any:
 
 
 def _copy_rows(record: Any, arm: int, other: int, arms: int) -> None:
-    """Give an arm the numbers of another, but for its pulls in flight."""
+    """Give an arm the numbers of another, except for its pulls in flight."""
     kind: type = type(record)
     for name, shape in record_fields(kind):
         if shape[0] == "K" and name != "flight":
@@ -321,9 +321,9 @@ def play_beside(
     run: int,
     delays: Delays,
 ) -> Iterator[Step]:
-    """The steps of one run whose outcomes are told late or never, or whose arms come and go.
+    """The steps of one run with outcomes reported late or never, or arms that come and go.
 
-    The queues are those of what was told.
+    The queues are those of the reported outcomes.
     """
     draws, chances = Generator(seed, OUTCOMES, run), Generator(seed, POLICY, run)
     key = int(seed_words(seed, LATE, np.array([run]))[0, 0])
@@ -463,7 +463,7 @@ def repeat(job: Job, run: int) -> None:
     for _ in PlainPlan(job).steps(run):
         pass
     label = job.policy.label
-    raise PolicyError(f"policy {label}: an index is nan in run {run}, when compiled only")
+    raise PolicyError(f"policy {label}: an index is nan in run {run}, but only when compiled")
 
 
 _rehearsed: set[tuple[Any, ...]] = set()
@@ -472,7 +472,7 @@ _rehearsed: set[tuple[Any, ...]] = set()
 def rehearse(job: Job) -> None:
     """Make the first steps of some runs of a user's own policy, and raise the error of any.
 
-    Compiled code reads on where Python raises an error. This is done once per process for a
+    Compiled code continues where Python raises an error. This is done once per process for a
     policy, its parameters, and a number of arms and limits.
     """
     key = type(job.policy), job.described, job.arm_count, job.penalty_count
@@ -481,7 +481,7 @@ def rehearse(job: Job) -> None:
     for run in REHEARSED_RUNS:
         steps = PlainPlan(job).steps(run)
         with np.errstate(divide="raise", invalid="raise"):
-            next(steps, None)  # it prepares what all runs need, which takes time once
+            next(steps, None)  # it prepares shared data, which takes time once
             end = time.thread_time() + REHEARSAL_SECONDS / len(REHEARSED_RUNS)
             for _ in itertools.islice(steps, REHEARSED_STEPS - 1):
                 if time.thread_time() > end:

@@ -44,7 +44,7 @@ __all__ = ["Interrupted", "SimulationRequest", "SimulationSettings", "make", "si
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C during the work; the message says what is kept on the disk."""
+    """Ctrl-C during the work; the message names the finished runs on the disk."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +72,7 @@ class SimulationSettings:
 
 
 class Options(TypedDict, total=False):
-    """The parameters of :func:`simulate` that may be left out."""
+    """The optional parameters of :func:`simulate`."""
 
     runs: int | range
     seed: int
@@ -122,31 +122,34 @@ def simulate(
 ) -> Results | dict[str, Results]:
     """Run every policy ``runs`` times at every budget.
 
-    A problem is a ready problem's name, a TOML file or a :class:`Problem`, a policy one as the
-    shell takes it (``"lyon:delta0=15"``) or a :class:`Policy`. Returns ``Results``; for several
+    A problem is a ready problem's name, a TOML file or a :class:`Problem`. A policy is a
+    :class:`Policy` or its text, such as ``"lyon:delta0=15"``. Returns ``Results``; for several
     problems, in a list or a dictionary, a dictionary of results by problem name. ``budgets`` are in
-    the problem's units of cost. ``runs`` is a number, or a
-    range of run numbers: a run depends only on ``seed`` and its number, so results of disjoint
-    ranges merge to the same bits. ``threads`` defaults to the available CPUs; on an existing
-    cluster it limits the number of concurrent tasks. ``precision``: ``"auto"`` uses single
-    precision where outcomes are 0 or 1 and all counts stay exact, otherwise double. ``progress``: a
-    function of the fraction done, True or False for a bar or none, None for a bar on terminals.
+    the problem's units of cost. ``runs`` is a number, or a range of run numbers: a run depends only
+    on ``seed`` and its number, so results of disjoint ranges merge to the same bits. ``threads``
+    defaults to the available CPUs; on an existing cluster it limits the number of concurrent tasks.
+    ``precision``: ``"auto"`` uses single precision if outcomes are 0 or 1 and all counts stay
+    exact, otherwise double. ``progress``: a function of the fraction done, True or False for a bar
+    or none, None for a bar on terminals.
 
     ``backend``: ``"cpu"`` compiles the policies; ``"gpu"`` compiles them for an NVIDIA device, with
     the same draws, and results of the same distribution; ``"python"`` runs plain Python, slowly.
-    ``"auto"`` takes Python for policies that cannot be compiled, a GPU if there is one and the CPUs
-    would take more than a few seconds, and else the CPUs. ``"ray"`` takes the CPUs and
-    ``"ray:gpu"`` the GPUs of a Ray cluster: the one at ``address`` or ``RAY_ADDRESS``, else a
+    ``"auto"`` uses Python for policies that cannot be compiled, a GPU if there is one and the CPUs
+    would take more than a few seconds, and otherwise the CPUs. ``"ray"`` uses the CPUs and
+    ``"ray:gpu"`` the GPUs of a Ray cluster: the one at ``address`` or ``RAY_ADDRESS``, or a
     temporary one on this machine.
 
     ``checkpoint`` is a folder in which finished runs are saved every few seconds. After a kill, the
-    same call continues from there and returns the same bits; ``fresh`` discards what is saved.
+    same call continues from there and returns the same bits; ``fresh`` discards the saved runs.
 
-    ``delay``: how many decisions are made before an outcome is told, or a law of that number;
-    ``lost``: the share of outcomes that are never told. A pull in flight counts as expected.
+    ``delay``: the number of decisions before an outcome is reported, or a distribution of that
+    number. ``lost``: the share of outcomes that are never reported. A pull in flight counts with
+    its expected outcome.
 
     After Ctrl-C the finished runs are returned with ``complete=False``; if there are none,
-    KeyboardInterrupt is raised. There are many parameters because each is an independent choice.
+    KeyboardInterrupt is raised.
+
+    There are many parameters because each is an independent choice.
 
     >>> from tightrope import LyOff, LyOn, ready_problem, simulate
     >>> problem = ready_problem("paper")
@@ -229,12 +232,12 @@ def _jobs(request: SimulationRequest, seed: int, settings: SimulationSettings) -
 
 def _interruption_text(work: Work) -> str:
     if not work.done:
-        return "interrupted before anything was finished"
+        return "interrupted before any work was finished"
     if work.store is None:
         return "interrupted before any run was finished by all policies"
     return (
-        f"interrupted: {percent(work.share_done, 0)} is done and kept in {work.store.folder}; run"
-        " the same command again to continue"
+        f"interrupted: {percent(work.share_done, 0)} is done and kept in {work.store.folder}; "
+        "run the same command again to continue"
     )
 
 

@@ -1,7 +1,7 @@
 """The CPU engine's runs one at a time: the host side of ``kernels.single_run``.
 
 Used for choice policies, for policies that forget, for arms that change, and for so many arms that
-a decision should not compute every index. Where SIMD lanes are possible too, the runs are
+a decision should not compute every index. If SIMD lanes are possible too, the runs are
 bit-identical.
 """
 
@@ -38,8 +38,8 @@ ARMS_PER_CHUNK = 200_000  # arms evaluated per unit of work: some tens of millis
 FOREVER = 2**62
 NO_BLOCK = np.zeros(0, np.uint8)
 SIZES = Sizes()
-# A kernel with the policy inlined saves so many seconds a step, and takes so many to compile: both
-# measured, for resolve and LyOn with a window.
+# The seconds per step that a kernel with the policy inlined saves, and its seconds of compiling:
+# both measured, for resolve and LyOn with a window.
 SAVED, TO_COMPILE = 15e-9, 6.0
 
 
@@ -66,7 +66,7 @@ def plan_single(job: Job, *, many_arms: bool = False) -> SingleRunPlan:
 
 @dataclass(frozen=True)
 class SingleRunPlan:
-    """What the runs of one job have in common; ``spec`` says which kernel."""
+    """The shared data of a job's runs; ``spec`` selects the kernel."""
 
     job: Job
     spec: Spec
@@ -89,23 +89,22 @@ class SingleRunPlan:
 
     @cached_property
     def law(self) -> Any:
-        """The outcomes' laws; computed once per plan, because continuous laws are slow."""
+        """The outcomes' distributions, computed once per plan because continuous ones are slow."""
         return phase_laws(self.job.problem, cells=not self.by_bits)
 
     @property
     def by_bits(self) -> bool:
         """Whether outcomes are drawn by comparing bits, which is faster than from tables.
 
-        Slow policies draw from tables in any case, so that one kernel serves all laws.
+        Slow policies draw from tables in any case, so that one kernel serves all distributions.
         """
         return self.job.bernoulli and not self.spec.remembers and self.fused
 
     @cached_property
     def fused(self) -> bool:
-        """Whether the policy is inlined into a kernel of its own, instead of called at an address.
+        """Whether the policy is inlined into its own kernel instead of called at an address.
 
-        That takes less time per step, but seconds to compile. In single precision there is no other
-        way.
+        Inlining takes less time per step, but seconds to compile. Single precision requires it.
         """
         job = self.job
         saved = SAVED * job.steps * len(job.numbers) / thread_count(None)
@@ -202,7 +201,7 @@ class SingleRun:
         return bool(finished == len(self._ends))
 
     def _refuse(self, at: int) -> None:
-        """Raise what became of a run whose policy failed, or chose an arm that does not exist."""
+        """Raise the error of a run whose policy failed or chose an arm that does not exist."""
         plan, columns = self.plan, self._columns
         arm, step = self._ends[at, [columns.wrong_arm, columns.step]].astype(int).tolist()
         label = plan.job.policy.label
@@ -215,7 +214,7 @@ class SingleRun:
             raise
         except Exception as error:
             raise failed(type(plan.job.policy), error, step, label) from error
-        raise PolicyError(f"policy {label}: failed at step {step}, when compiled only")
+        raise PolicyError(f"policy {label}: failed at step {step}, but only when compiled")
 
     def _repeat(self, run: npt.NDArray[np.int64], step: int) -> None:
         """Repeat the last steps of a run in plain Python, so that the policy raises its error."""

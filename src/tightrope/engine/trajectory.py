@@ -25,7 +25,7 @@ __all__ = ["Trajectory", "trajectory"]
 
 @dataclass(frozen=True)
 class Trajectory:
-    """The totals and queues of R runs at T steps, in the user's units; M penalties.
+    """Totals and queues of R runs at T steps, in the user's units; M penalties.
 
     ``policy`` and ``limit_names`` [M] are for tables and figures; "" and () if not known.
 
@@ -58,7 +58,7 @@ def trajectory(
 ) -> Trajectory:
     """The cost, reward, penalty and queue of a few runs, at about ``points`` steps.
 
-    These are the runs that :func:`simulate` makes with this seed; after its end a run keeps its
+    These are the runs that :func:`simulate` makes with this seed; after it ends, a run keeps its
     final values. Policies that cannot be compiled run in plain Python.
 
     >>> from tightrope import LyOff, ready_problem, trajectory

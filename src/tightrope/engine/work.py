@@ -24,7 +24,8 @@ from tightrope.runs import Runs
 
 __all__ = ["Chunk", "Compile", "Keep", "Runner", "Work", "cut", "run_chunks"]
 
-WAITING = 30.0  # seconds of work per thread that wait while kernels are compiled, by estimate
+ROUNDS = 4  # in which every job gets its share of runs
+WAITING = 300.0  # estimated seconds of queued work per thread while kernels are compiled
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class Chunk:
 
     @property
     def weight(self) -> float:
-        """About how many seconds it takes one CPU."""
+        """The estimated seconds on one CPU."""
         return self.job.seconds * len(self.runs)
 
     @property
@@ -51,22 +52,21 @@ Runner = Callable[[Sequence[Chunk], Sequence[int], Keep, Compile], None]  # chun
 
 
 def cut(jobs: Sequence[Job]) -> list[Chunk]:
-    """All jobs' chunks, ordered by their first run: every job's first runs come first.
+    """All jobs' chunks in ``ROUNDS`` rounds: every job's first runs come in the first one.
 
-    Among chunks with the same first run, the jobs of a policy follow one another, and the policies
-    with the most work come first: they keep the threads busy while other kernels are compiled.
+    In a round, the jobs of a policy follow one another, and the policies with the most work come
+    first: they keep the threads busy while other kernels are compiled.
     """
     work: dict[type, float] = {}
     for job in jobs:
         kind = type(job.policy)
         work[kind] = work.get(kind, 0.0) + job.seconds * len(job.numbers)
-    ordered = sorted(jobs, key=lambda job: -work[type(job.policy)])
-    chunks = [
-        Chunk(job, job.numbers[at : at + job.chunk])
-        for job in ordered
-        for at in range(0, len(job.numbers), job.chunk)
-    ]
-    return sorted(chunks, key=lambda chunk: chunk.runs[0])
+    rounds: list[list[Chunk]] = [[] for _ in range(ROUNDS)]
+    for job in sorted(jobs, key=lambda job: -work[type(job.policy)]):
+        for at in range(0, len(job.numbers), job.chunk):
+            chunk = Chunk(job, job.numbers[at : at + job.chunk])
+            rounds[ROUNDS * at // len(job.numbers)].append(chunk)
+    return [chunk for one in rounds for chunk in one]
 
 
 class Work:
@@ -107,7 +107,7 @@ class Work:
         with reporting(progress, total, title) as tell:
 
             def keep(at: int, runs: Runs, seconds: float) -> None:
-                if at in self.done:  # kept already, before an interruption
+                if at in self.done:  # stored already, before an interruption
                     return
                 self.done[at] = (runs, seconds)
                 if self.store:
@@ -153,12 +153,12 @@ class Work:
 
     @cached_property
     def _busy(self) -> float:
-        """The seconds of all finished chunks, over all threads; as ``_finished``, for the end."""
+        """The seconds of all finished chunks, over all threads; like ``_finished``, for the end."""
         return sum(seconds for _, seconds in self.done.values())
 
     @cached_property
     def _unfinished(self) -> list[Chunk]:
-        """What is left at the end."""
+        """The unfinished chunks at the end."""
         return [self.chunks[at] for at in self.todo]
 
     @cached_property
@@ -175,7 +175,7 @@ def run_chunks(
 ) -> None:
     """Run the chunks at the places ``todo``; on Ctrl-C, keep the finished ones and raise it.
 
-    Some seconds of work wait for the threads, so that they are busy while a kernel is compiled.
+    Some seconds of work are queued, so that threads are busy while a kernel is compiled.
     """
     stop = np.zeros(1, np.uint8)
     pending: dict[Future[tuple[Runs | None, float]], int] = {}
@@ -194,7 +194,7 @@ def run_chunks(
             pending[pool.submit(job.plan.run, chunks[at].runs, stop)] = at
             waiting += chunks[at].weight
             if new:
-                return  # look at what has finished meanwhile
+                return  # handle chunks that have finished meanwhile
 
     def gather(futures: Iterable[Future[tuple[Runs | None, float]]]) -> None:
         for future in futures:

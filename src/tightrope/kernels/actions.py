@@ -1,4 +1,4 @@
-"""What a step of a run does, on a run's memory: choose, learn, settle, toss.
+"""The actions of a step on a run's memory: choose, learn, settle, toss.
 
 The functions are written once and compiled in several ways: inlined into a kernel, called at an
 address by loops that serve every policy (``native``), for a GPU thread, or not at all. ``part``
@@ -51,24 +51,24 @@ class Actions(NamedTuple):
     """The parts of a step that depend on the policy."""
 
     choose: Any  # (memory, step) -> arm
-    learn: Any  # (memory, row): what it believes of a row whose sums changed
-    sound: Any  # memory -> whether ``learn`` has not failed
+    learn: Any  # (memory, row): update the beliefs about a row whose sums changed
+    sound: Any  # memory -> whether ``learn`` succeeded
 
 
 class Common(NamedTuple):
-    """The parts of a step that are the same for every policy, given what it learns."""
+    """The parts of a step that are the same for every policy, given its ``learn``."""
 
     take: Any  # (memory, row): count the outcomes in ``memory.run.outcome``, and learn from them
     count: Any  # (memory, row): count them in the book
     report: Any  # (memory, row): learn from them
     settle: Any  # (memory, counting) -> whether the budget allows another pull
-    move: Any  # (memory, pulls): advance the queues by the outcomes of so many pulls together
+    move: Any  # (memory, pulls): advance the queues by the summed outcomes of several pulls
     goes_on: Any  # memory -> whether neither the budget nor a hard limit is exceeded
     toss: Any  # (memory, asked): draw the policy's random words
 
 
 class Uses(NamedTuple):
-    """What a run may use; a kernel that is compiled for one task leaves the rest out."""
+    """The features that a run may use; a kernel for one task leaves the others out."""
 
     forgets: bool = True  # whether pulls may be forgotten, or arms watched
     hard: bool = True  # whether a limit may end the run
@@ -122,7 +122,7 @@ def _counter(target: Any, wrap: Any) -> Any:
 
 
 def _reporter(learn: Any, part: Any, wrap: Any, forget: Any) -> Any:
-    """Learn from the outcomes; a pull that is forgotten changes another row, or all."""
+    """Learn from the outcomes; a forgotten pull changes another row, or all rows."""
     record_in = part(record)
 
     def keep(memory, row):
@@ -150,7 +150,7 @@ def _reporter(learn: Any, part: Any, wrap: Any, forget: Any) -> Any:
 def forgetter(part: Any, wrap: Any) -> Any:
     """``forget(memory, row)``: count the outcomes in a ``State`` from which pulls are forgotten.
 
-    It returns which row was changed by that, see ``remember``.
+    Returns the row that forgetting changed, see ``remember``.
     """
     remember_in = part(remember)
 
@@ -295,7 +295,7 @@ def _always(memory):
 
 
 def of_any_policy(part: Any) -> Actions:
-    """The actions of any policy: functions at addresses, which the memory tells."""
+    """The actions of any policy: functions at addresses that the memory holds."""
 
     def choose(memory, step):
         memory.counts[STEP] = step
@@ -312,7 +312,7 @@ def of_any_policy(part: Any) -> Actions:
 
 
 def forget_at_address(part: Any) -> Any:
-    """``forget`` at an address, which the memory tells: compiled only where a run forgets."""
+    """``forget`` at an address that the memory holds; compiled only if a run forgets."""
 
     def forget(memory, row):
         return call_learn(memory.forget_at, memory.address, int64(row))

@@ -194,7 +194,7 @@ def _play(spec: DeviceKernel) -> Any:
             weyl = (weyl + law_step) & _MASK
             spent += outcomes[0]
             settle(state, 0, 1, drain, 0, outcomes, 0, 1, one, penalties, constants)
-        while spent <= budget and step < last:  # the same, once every arm has cost something
+        while spent <= budget and step < last:  # the same, once every arm has a positive cost
             if random:
                 toss = (toss + weyl_step) & _MASK
                 uniform = number(coin(word_of(own_words, 0, 1, toss)))
@@ -224,7 +224,7 @@ def _pull(spec: DeviceKernel, target: Any, learn: Any) -> Any:
 
 
 def _all_paid(spec: DeviceKernel) -> Any:
-    """Whether every arm has cost something."""
+    """Whether every arm has a positive cost."""
     few, rows, zero = spec.arms, spec.book_rows, spec.dtype(0)
 
     def paid(book):

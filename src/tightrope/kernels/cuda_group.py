@@ -222,7 +222,7 @@ class _Maker:
             while True:
                 if not done and (spent > budget or step >= last):
                     keep(numbers, first, lane, count, spent, state)
-                    done, mine = True, int32(-1)  # from now on it learns for no arm
+                    done, mine = True, int32(-1)  # it stops learning
                 if everywhere(done):
                     break
                 if random:
@@ -315,7 +315,7 @@ class _Maker:
         return self.part(decide)
 
     def _below(self) -> Any:
-        """Whether a number is smaller; a nan of a user's own policy is, than any."""
+        """Whether a number is smaller; a nan of a user's own policy counts as the smallest."""
         outside = is_outside(self.spec.policy)
 
         def below(value, best):

@@ -1,9 +1,9 @@
 """The GPU's kernel for any policy: one thread per run.
 
 The loop and the functions of ``single_run``, compiled for a device: for choice policies, for
-policies that forget, and for arms that change. Numbers that a step reads of every arm are in shared
-memory if they fit. Numbers that it reads of one arm are in the thread's local memory or, if there
-are too many, in global memory, where the runs of a warp are interleaved.
+policies that forget, and for arms that change. Numbers that a step reads for every arm are in
+shared memory if they fit. Numbers that it reads for one arm are in the thread's local memory or, if
+there are too many, in global memory, where the runs of a warp are interleaved.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def _scratch_type(spec: Spec) -> Any:
 
 
 def _unused(fresh: RunState) -> dict[str, str]:
-    """Fields of a ``State`` that are 0 for good if nothing is told late: what follows is left out.
+    """Fields of a ``State`` that are always 0 without late reports; code for them is left out.
 
-    With one limit also what it is per, if that is the cost.
+    With one limit per unit of cost, its base too.
     """
     if not fresh.spec.remembers:
         return {}
@@ -65,7 +65,7 @@ class Numbers:
     """
 
     def __init__(self, spec: Spec, fresh: RunState, slots: int = 0) -> None:
-        """``slots``: of outcomes that are told late, see ``moving``; 0 if all are told at once."""
+        """``slots``: for late outcomes, see ``moving``; 0 if all are reported at once."""
         arms, moving = len(fresh["totals"]), slots > 0
         terms = fresh["places"][:, :arms] if spec.indexed else np.zeros(0)  # without the sieve's
         scratch = fresh["scratch"] if spec.method == CHOICE else np.zeros(1)
@@ -123,7 +123,7 @@ class Numbers:
         later: Sequence[str] = (),
         fixed: Mapping[str, str] | None = None,
     ) -> int:
-        """A record; if ``whole``, all of its numbers have a name of their own.
+        """A record; if ``whole``, all of its numbers have their own name.
 
         ``fixed``: fields that are numbers known when the kernel is compiled, as text. Returns how
         many arrays there are before those of the fields that come ``later``.
@@ -154,12 +154,12 @@ class ThreadLayout(NamedTuple):
     sizes: tuple[int, ...]  # of the fields
     shared: int  # how many of the fields are in shared memory
     threads: int  # per block, if some are in shared memory
-    own: bool  # whether the other fields are in local memory; else in global memory
-    text: tuple[tuple[str, str], ...]  # of what is made of them
+    own: bool  # whether the other fields are in local or in global memory
+    text: tuple[tuple[str, str], ...]  # of the record made from them
 
     @property
     def beyond(self) -> int:
-        """The count of numbers that are not in shared memory."""
+        """The number of values outside shared memory."""
         return sum(self.sizes[self.shared :])
 
     def place(self, field: int) -> str:
@@ -191,11 +191,11 @@ def build_thread(
     """The kernel, compiled when it is first launched.
 
     Input: ``memory`` [tiles, numbers, TILE] for the fields in global memory, the runs' generators
-    [4, R], the laws, the starts of phases, a run's initial numbers, the constants. Output: pulls
-    and cost of each arm in ``counts`` [K, 2, R], and the columns of ``Ends`` in ``ends``
+    [4, R], the distributions, the starts of phases, a run's initial numbers, the constants. Output:
+    pulls and cost of each arm in ``counts`` [K, 2, R], and the columns of ``Ends`` in ``ends``
     [columns, R]. A thread makes one run after another. The numbers of ``arms`` and ``penalties``,
-    the ``layout`` and what a run ``uses`` are compile-time constants. With ``moving``, the loop is
-    that of ``moving``. It is long because what is compiled shares what is around it.
+    the ``layout`` and the features that a run ``uses`` are compile-time constants. With ``moving``,
+    the loop is that of ``moving``. It is long because the compiled functions share its variables.
     """
     part = device_part
     net = of_run if uses.net else None
@@ -308,7 +308,7 @@ def _own_terms(scratch, terms):
 
 
 def _report(penalties: int, part: Any, book: bool) -> Any:
-    """Write the results: sums of the ``book``, or those of the state."""
+    """Write the results: sums of the ``book`` or of the state."""
     at, rows = Ends.of(penalties), 3 + penalties
     channels = 2 + penalties
 

@@ -1,10 +1,10 @@
-"""Decisions with pulls in flight, or with arms that may not be pulled: on a copy of the memory.
+"""Decisions with pulls in flight, or with arms that cannot be pulled, on a copy of the memory.
 
-The *view* is a copy of a run's memory in which pulls in flight have come out as expected (see
-``policies.parts.flight``), and in which an arm that may not be pulled has the numbers of another
-one, its *stand-in*: a policy that chooses the arm means its stand-in. No array changes its size, so
-that every policy decides in a view as it always does. With nothing in flight and all arms to choose
-from, the view is the memory.
+The *view* is a copy of a run's memory. In it, pulls in flight have their expected outcomes (see
+``policies.parts.flight``), and an arm that cannot be pulled has the numbers of another arm, its
+*stand-in*, which is pulled if the policy chooses the arm. No array changes its size, so every
+policy decides in a view as usual. With nothing in flight and all arms available, the view is the
+memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Views(NamedTuple):
     """Functions over a memory and its view."""
 
     look: Any  # (memory, view, flight, stand_ins, counting): make the view
-    keep: Any  # (memory, view, stand_ins): take over what ``choose`` wrote to carried fields
+    keep: Any  # (memory, view, stand_ins): copy the carried fields that ``choose`` changed
     unexplored: Any  # (view, stand_ins, enough) -> an arm with fewer pulls, or -1
 
 
@@ -66,7 +66,7 @@ def _copy(to, source):
 
 
 def _keep(to, source, carried, stand_ins, whole):
-    """Copy the carried fields; if not ``whole``, only those of rows that may be pulled."""
+    """Copy the carried fields; if not ``whole``, only for rows that can be pulled."""
     for field in range(0, len(carried), 3):
         start, size, per_row = carried[field], carried[field + 1], carried[field + 2]
         for at in range(size):
@@ -84,7 +84,7 @@ def _copy_row(numbers, rows, row, other):
 
 
 def _copy_terms(terms, rows, row, other):
-    """Give a row the terms of another, but for its number, which is the last of them."""
+    """Give a row the terms of another, except for its number, which is the last of them."""
     stride = len(terms) // rows
     if stride > 0:
         for at in range(rows - 1):

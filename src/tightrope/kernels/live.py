@@ -1,7 +1,7 @@
 """The functions of a live run: ``tell`` takes an outcome, ``ask`` returns the next arm.
 
-``ask_beside`` returns it where pulls are in flight or some arms may not be pulled. ``native``
-compiles them for any policy; uncompiled, the same lines are a live run in plain Python.
+``ask_beside`` returns it if pulls are in flight or some arms cannot be pulled. ``native`` compiles
+them for any policy; uncompiled, the same code is a live run in plain Python.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ def telling(own: Any, shared: Any, part: Any, ahead: bool = True) -> Any:
     )  # fmt: skip
 
     def tell(memory, arm, cost, reward, penalty):
-        """Take a pull's outcome, or refuse it without any change.
+        """Learn a pull's outcome, or refuse it without any change.
 
-        Several penalties are in ``memory.run.told``, and taken from there; a single one is given.
+        Several penalties are read from ``memory.run.told``; a single one is an argument.
         """
         run, counts, penalties = memory.run, memory.counts, memory.penalties
         scale, outcome = run.scale, run.outcome
@@ -65,7 +65,7 @@ def telling(own: Any, shared: Any, part: Any, ahead: bool = True) -> Any:
 
 
 def _count_asked(memory):
-    """How many arms were asked for before; beyond exploration only a policy with coins counts."""
+    """The number of earlier decisions; after exploration only a randomised policy counts them."""
     counts = memory.counts
     asked = counts[ASKED]
     if memory.random or asked < counts[EXPLORE]:
@@ -95,9 +95,10 @@ def asking_beside(own: Any, shared: Any, views: Any, part: Any) -> Any:
     look, keep, unexplored = views
 
     def ask_beside(memory, seen, flight, stand_ins):
-        """The next arm, with pulls in flight [K]; each arm's stand-in [K] is pulled in its place.
+        """The next arm, with pulls in flight [K]; each arm's stand-in [K] is pulled instead.
 
-        Arms with too few pulls are explored first. An arm that does not exist is returned as it is.
+        Arms with too few pulls are explored first. An arm that does not exist is returned
+        unchanged.
         """
         counts = memory.counts
         asked = count(memory)

@@ -49,7 +49,7 @@ class Memory(NamedTuple):
     own_numbers: Any  # all of ``scratch``
     state_rows: Any  # which of ``state_numbers`` belong to a row
     own_rows: Any  # the same of ``own_numbers``
-    carried: Any  # which of ``own_numbers`` are kept if ``choose`` changes them
+    carried: Any  # which of ``own_numbers`` keep the changes of ``choose``
 
 
 class TermTable(NamedTuple):
@@ -70,7 +70,7 @@ _SHARED = {
 }
 
 
-# What the argmin reads of the block of an index policy without a ``State``.
+# The fields that the argmin reads for an index policy without a ``State``.
 _ARGMIN = (
     *(Field.PLACES, Field.BITS, Field.BEST, Field.LINKS, Field.LEVELS, Field.WINDOWS),
     *(Field.TABLE, Field.SAMPLE),
@@ -81,7 +81,7 @@ _ARGMIN = (
 def memory_of(spec: Spec) -> Any:
     """A compiled function from a block's address to its memory, for a policy's own functions.
 
-    A user's own functions get arrays of numba's, with which they can do more than with vectors.
+    A user's own functions get numba arrays, which support more operations than vectors.
     """
     number, outside, policy = spec.dtype, bool(spec.constants), spec.policy
     own_parts: dict[str, Any] = {}
@@ -125,7 +125,7 @@ def _constants(spec: Spec, field: Field) -> Vector | Array:
 def of_any_policy() -> Any:
     """The same for loops that serve every policy, in double precision: all is read at run time.
 
-    Beside the block's address it takes those of the policy's functions, see ``native``.
+    Besides the block's address it takes those of the policy's functions, see ``native``.
     """
     return memory_at(
         {
@@ -149,7 +149,7 @@ def plain_memory(state: RunState) -> Memory:
     """The memory of a state in plain Python."""
     spec, wide = state.spec, state.constants
     return Memory(
-        address=state,  # what plain functions look at in place of an address
+        address=state,  # what plain functions use instead of an address
         penalties=state.penalties,
         remembers=spec.remembers,
         random=spec.words,

@@ -1,8 +1,9 @@
-"""The loop of a run whose outcomes are told late or never, and whose arms come and go.
+"""The loop of a run with outcomes reported late or never, and with arms that come and go.
 
-As ``single_run.loop``, with decisions in a view (``flight``). A pull at step t with a delay of d is
-told before the decision of step t + 1 + d; a lost one never is. The cost of a pull is spent at
-once, whether it is told or not. Letters: K arms, C channels, D the longest delay, J phases.
+Same as ``single_run.loop``, with decisions in a view (``flight``). A pull at step t with a delay of
+d is reported before the decision of step t + 1 + d; a lost one never is. The cost of a pull is
+spent at once, whether it is reported or not. Letters: K arms, C channels, D the longest delay, J
+phases.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ DELAYS = 1024  # equally likely delays
 
 
 class Rules(NamedTuple):
-    """What is told when, and which arms may be pulled."""
+    """When outcomes are reported, and which arms can be pulled."""
 
     delays: Any  # [DELAYS] in decisions
-    lost: Any  # the chance that an outcome is never told, times 2^32
+    lost: Any  # the chance that an outcome is never reported, times 2^32
     slots: Any  # 1 + D
     stand_ins: Any  # [J * K] see ``flight``
 
 
 def flight_numbers(arms: int, channels: int, slots: int) -> int:
-    """How many numbers a run needs: its key, pulls in flight, lists of what is due, outcomes."""
+    """The count of numbers of a run: its key, pulls in flight, lists of due pulls, outcomes."""
     return 1 + arms + slots * (3 + channels)
 
 
@@ -45,12 +46,12 @@ def moving_loop(
     view: Any,
     typed: bool = True,
 ) -> Any:
-    """A function as that of ``single_run.loop``, over a memory, its view and ``flights``.
+    """A function like that of ``single_run.loop``, over a memory, its view and ``flights``.
 
     ``flights``: the key of the run's delays, the pulls in flight [K], the first pull due at each
     step and the next one due with each pull [slots, -1 for none], the arms and outcomes of pulls.
 
-    It is long, and so are the lists of arguments, because compiled parts share what is around them.
+    It is long, and so are the lists of arguments, because compiled parts share its variables.
     """
     one, choose, sound = target.number(1), own.choose, own.sound
     look, keep, unexplored = view
@@ -58,7 +59,7 @@ def moving_loop(
     move, chance, toss, kind_of = shared.move, part(hashed), shared.toss, next_type(part)
 
     def deliver(memory, flights, count, slots, step, explore):
-        """Tell the outcomes that are due before this step."""
+        """Report the outcomes that are due before this step."""
         due, after, arms = 1 + count, 1 + count + slots, 1 + count + 2 * slots
         first, outcome = 1 + count + 3 * slots, memory.run.outcome
         channels = 2 + memory.penalties
@@ -76,7 +77,7 @@ def moving_loop(
             slot = int(flights[after + slot])
 
     def send(memory, flights, rules, count, step, arm):
-        """Note a pull whose outcomes will be told, or not."""
+        """Record a pull whose outcomes will be reported, or not."""
         slots, key = rules.slots, int(flights[0])
         due, after, arms = 1 + count, 1 + count + slots, 1 + count + 2 * slots
         first, slot, channels = 1 + count + 3 * slots, step % slots, 2 + memory.penalties
@@ -132,7 +133,7 @@ def moving_loop(
 
 
 def all_moving_runs(play: Any, report: Any) -> Any:
-    """As ``single_run.all_runs``; it has so many parameters because a view is among them."""
+    """Same as ``single_run.all_runs``; it has many parameters because a view is among them."""
 
     def runs(
         memory, seen, block, fresh, seen_block, flights, rules, keys, seeds, policy_words, law,

@@ -2,9 +2,9 @@
 
 A policy compiles to these two functions over a run's block. The loops around them are compiled once
 for all policies, for any number of arms and limits, and kept on the disk: a run, a run with delays,
-ask, ask with pulls in flight, and tell. They call the policy at its address. What a policy raises
-comes back as a status (``compiled.FAILED``). Forgetting pulls is a third function of this kind, one
-for all policies: a run that forgets nothing does not compile it.
+ask, ask with pulls in flight, and tell. They call the policy at its address. An error in a policy
+is returned as a status (``compiled.FAILED``). Forgetting pulls is a third function of this kind,
+one for all policies: a run that forgets nothing does not compile it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Native(NamedTuple):
 
     @property
     def addresses(self) -> tuple[int, int, int]:
-        """What the loops take."""
+        """The addresses as an argument of the loops."""
         return self.choose, self.learn, self.forget
 
 
@@ -115,7 +115,7 @@ def _long(function: Any) -> Any:
 
 @cache
 def _parts() -> tuple[Any, Actions, Common, Any]:
-    """The step functions, the actions and what is common, for any policy."""
+    """The step functions, the actions and the shared parts, for any policy."""
     target, own = any_target(), of_any_policy(_wrap)
     shared = common(target, own.learn, _part, _wrap, forget_at_address(_wrap))
     return target, own, shared, any_memory()

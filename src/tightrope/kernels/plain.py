@@ -29,7 +29,7 @@ def _as_it_is(function: Any, dtype: Any = None) -> Any:
 
 
 def _parts(policy: Policy, spec: Spec) -> tuple[Target, Actions, Common]:
-    """The step functions, the policy's actions and what is common."""
+    """The step functions, the policy's actions and the shared parts."""
     target = Target(spec.policy, spec.penalties, float, _as_it_is, net=of_run)
     own = decides = _deciding(policy)
     if spec.method != PLAIN:
@@ -41,7 +41,7 @@ def _parts(policy: Policy, spec: Spec) -> tuple[Target, Actions, Common]:
 
 
 def _naming_nan(choose: Any, decide: Any) -> Any:
-    """``choose``, but where an index is nan, what ``decide`` says of it."""
+    """``choose``; if an index is nan, the error of ``decide``."""
 
     def choose_or_say(memory: Memory, step: int) -> Any:
         arm = choose(memory, step)
@@ -51,7 +51,7 @@ def _naming_nan(choose: Any, decide: Any) -> Any:
 
 
 def _deciding(policy: Policy) -> Actions:
-    """The actions of a policy that has nothing but ``decide``."""
+    """The actions of a policy that has only ``decide``."""
 
     def choose(memory: Memory, step: int) -> int:
         state: RunState = memory.address
@@ -77,11 +77,11 @@ class PlainCalls:
         self._beside = live.asking_beside(own, shared, beside, _as_it_is)
 
     def tell(self, arm: int, cost: float, reward: float, penalty: float) -> int:
-        """Take the outcome of a pull, or refuse it without any change; returns the next arm."""
+        """Learn the outcome of a pull, or refuse it without any change; returns the next arm."""
         return int(self._tell(self._memory, arm, cost, reward, penalty))
 
     def ask(self) -> Any:
-        """The next arm; whatever the policy returns."""
+        """The next arm, as the policy returns it."""
         with np.errstate(all="ignore"):
             return self._ask(self._memory)
 

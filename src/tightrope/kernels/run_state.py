@@ -1,13 +1,13 @@
 """The memory of one run or one live campaign: named arrays in one block.
 
-What is learned belongs to a *row*: an arm, as long as there is one kind of context. Letters: K
-rows, M penalties (at least 1: a problem without limits gets one that is always 0), C = 1 + M
-channels besides the cost, N places. A *place* holds a copy of an arm's terms; the first K
+Statistics belong to a *row*: an arm, while there is one kind of context. Letters: K rows, M
+penalties (at least 1: a problem without limits gets one that is always 0), C = 1 + M channels
+besides the cost, N places. A *place* holds a copy of an arm's terms; the first K
 places are the arms themselves, in order, and the others belong to the sieve's levels (see
 ``argmin.sieve``).
 
-The block starts with a table of the arrays' offsets from the block's start. So it can be copied,
-compared, saved and restored as it is, and compiled code needs its address alone.
+The block starts with a table of the arrays' offsets from the block's start. So the block can be
+copied, compared, saved and restored unchanged, and compiled code needs only its address.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ BELOW, ABOVE, NEXT, BEFORE = range(4)
 # columns of ``levels``: first place, capacity, number of places used, how many builds to skip
 # looking for equal terms, and how many decisions to skip the level
 START, ROOM, COUNT, PATIENCE, REST = range(5)
-# entries of ``counts``: arms, pulls to explore, pulls told, decisions asked for, phase of the
+# entries of ``counts``: arms, pulls to explore, pulls reported, decisions asked for, phase of the
 # problem; then the sieve's; then the number of a nonexistent arm that a policy chose, and 1 if so;
 # the penalties of the run; random words per decision; whether there is a ``State``
 ARMS, EXPLORE, STEP, ASKED, PHASE, DEPTH, LEVELS, SMALLEST, FACTOR, EVALUATED, BUILT, FAILED = (
@@ -72,8 +72,7 @@ COUNTS = 24  # entries
 class Field(IntEnum):
     """The arrays: the place in the table, the type of the numbers, whether there are rows.
 
-    Without a type they have the kernel's precision. Places 12 to 15 belonged to a method that is
-    gone.
+    Without a type they have the kernel's precision. Places 12 to 15 are unused.
     """
 
     kind: type | None
@@ -103,7 +102,7 @@ class Field(IntEnum):
     SCRATCH = 19, np.float64  # the policy's own record
     STARTS = 20, np.int64  # the offsets of STATE's fields
     OWN_STARTS = 21, np.int64  # the offsets of SCRATCH's fields
-    HISTORY = 22, np.float64  # [W, 3 + M] the pulls in a window, or what ``parts.watch`` keeps
+    HISTORY = 22, np.float64  # [W, 3 + M] the pulls in a window, or the numbers of ``parts.watch``
     PAIR = 23, np.int64  # [2] the policy's random words of a step
     BITS = 24, None, True  # the bits of PLACES as integers
     TERMS = 25  # PLACES, flat
@@ -121,7 +120,7 @@ ENTRIES = 1 + max(Field)  # of the table
 
 
 class Run(NamedTuple):
-    """The numbers of a run that no policy sees but for its queues; a record, see ``State``."""
+    """The numbers of a run; policies see only the queues. A record, see ``State``."""
 
     queues: Annotated[Array, 3, "M"]  # the queues, their rounding errors, the largest so far
     spent: Annotated[Array, 1]
@@ -131,7 +130,7 @@ class Run(NamedTuple):
     budget: Annotated[Array, 1]
     fade: Annotated[Array, 1]
     limits: Annotated[Array, "M"]  # c_m
-    bases: Annotated[Array, "M"]  # what each limit is per, see ``State``
+    bases: Annotated[Array, "M"]  # the base of each limit, see ``State``
     hard: Annotated[Array, "M"]  # 1 for a limit that ends the run
     told: Annotated[Array, "M"]  # several penalties of a live pull, in the user's units
 
@@ -171,7 +170,7 @@ class RunState:
 
         ``budget`` is normalised; ``known`` is the task, at its budget; ``last`` is the largest cost
         at which the run continues, by default the budget. ``scales`` [2 + M] are the largest
-        outcomes in the units in which outcomes are told. ``sizes`` are for the sieve.
+        outcomes in the units in which outcomes are reported. ``sizes`` are for the sieve.
         """
         if arms >= LARGEST:
             raise InputError(f"arms = {arms}: must be below {LARGEST}")
@@ -213,7 +212,7 @@ class RunState:
 
     @property
     def constants(self) -> tuple[float, ...]:
-        """The policy's constants for plain Python; those of this package get a 0 more."""
+        """The policy's constants for plain Python; built-in policies get one more, a 0."""
         wide: list[float] = self["wide"].tolist()
         return tuple(wide[:-1] if self.spec.outside else wide)
 
@@ -264,7 +263,7 @@ class RunState:
         return self._arrays[name]
 
     def copy(self) -> RunState:
-        """A copy in memory of its own."""
+        """A copy in its own memory."""
         return RunState(self.spec, aligned_copy(self.block))
 
     def __eq__(self, other: object) -> bool:
@@ -387,7 +386,7 @@ def _with_rows(record: type, arms: int, limited: int, but: Sequence[str] = ()) -
 
 
 def _carried(policy: Any, arms: int, limited: int) -> list[int]:
-    """Start, size, and size of a row or 0, of every field that ``choose`` may change for good."""
+    """Start, size, and size of a row or 0, of every field that ``choose`` changes permanently."""
     starts, found = field_starts(policy.Scratch, arms, limited), []
     carried = carried_fields(policy)
     for at, (name, shape) in enumerate(record_fields(policy.Scratch)):
@@ -452,9 +451,9 @@ SAMPLE = 128  # keys from which a level's threshold is estimated
 def first_terms(
     policy: type[IndexPolicy], penalties: int, dtype: type, setup: Setup
 ) -> npt.NDArray[np.float64]:
-    """The initial terms: [K, rows] if they are known, else [1, rows], the same for every arm.
+    """The initial terms: [K, rows] if they are known, or [1, rows], the same for every arm.
 
-    A policy that explores every arm before it decides need not have any.
+    A policy that first explores every arm needs no initial terms.
     """
     if setup.terms is not None:
         known = np.asarray(setup.terms, np.float64)

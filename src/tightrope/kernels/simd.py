@@ -209,7 +209,7 @@ def _guess(spec: Kernel) -> Any:
 
 
 def _one_loop(spec: Kernel) -> Any:
-    """One step of all lanes, where K is a constant, by one loop over the lanes.
+    """One step of all lanes by one loop over the lanes, if K is a constant.
 
     It has many parameters because numba takes each array separately.
     A run's numbers stay in registers from the decision to the new queue. There is a loop for each
@@ -271,7 +271,7 @@ def _pull_lane(spec: Kernel) -> Any:
 
 
 def _selecting(spec: Kernel) -> Target:
-    """As ``_target``, where the totals are a pair: the book, and the arm's totals so far."""
+    """Same as ``_target``, with the totals as a pair: the book, and the arm's totals so far."""
     few, rows, term_rows, lanes_count = spec.arms, spec.book_rows, spec.term_rows, spec.lanes
 
     def add(pair, at, stride, row, more, arm):
@@ -334,7 +334,7 @@ def _decide_lane(spec: Kernel) -> Any:
 
 
 def _spoiler(spec: Kernel) -> Any:
-    """Make a run's first queue nan, for good, if an index of a user's own policy is nan."""
+    """Make a run's first queue nan permanently if an index of a user's own policy is nan."""
     alive, outside = spec.layout.alive * spec.lanes, is_outside(spec.policy)
 
     def spoil(lanes, lane, value):
@@ -346,7 +346,7 @@ def _spoiler(spec: Kernel) -> Any:
 
 
 def _few(spec: Kernel) -> Any:
-    """One step of all lanes where K is a constant.
+    """One step of all lanes if K is a constant.
 
     It is long, with many parameters, because LLVM vectorises loops over lanes in one function only.
     """
@@ -399,7 +399,7 @@ def _few(spec: Kernel) -> Any:
 
 
 def _many(spec: Kernel) -> Any:
-    """One step of all lanes where K is read at run time; many parameters because of the arrays."""
+    """One step of all lanes if K is read at run time; many parameters because of the arrays."""
     layout, lanes_count, part, target = spec.layout, spec.lanes, _part(spec), _target(spec)
     channels, bernoulli, width = 2 + spec.penalties, spec.bernoulli, spec.width
     outcome, alive = layout.outcome * lanes_count, layout.alive * lanes_count

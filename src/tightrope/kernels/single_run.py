@@ -122,6 +122,7 @@ def kernel(spec: Spec, bernoulli: bool) -> Any:
     runs = all_runs(play, report)
 
     def single_run(block, fresh, seeds, policy_words, law, starts, mix, ends, counts, until, stop):
+        """It has many parameters because numba takes each array separately."""
         memory = memory_at(block.ctypes.data)
         return runs(
             memory, block, fresh, seeds, policy_words, law, starts, mix, ends, counts, until, stop

@@ -1,7 +1,7 @@
 """The parameters for which the functions of a single run are compiled.
 
-Only what changes the code is among them. What a task declares is data: how many arms there are,
-what a limit is per, which limits are hard, what is known or expected, whether pulls are forgotten.
+They contain only what changes the code. The declarations of a task are data: the number of arms,
+the bases of limits, hard limits, known or expected outcomes, whether pulls are forgotten.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ __all__ = [
     "stateful",
 ]
 
-# How the arm is found: by a policy's ``choose``, or as the smallest index: of all arms, or in short
-# lists of arms that can still have it.
+# How the arm is found: by a policy's ``choose``, or as the smallest index, of all arms or of short
+# lists of arms.
 CHOICE, SCAN, SIEVE = "choice", "scan", "sieve"
 PLAIN = "plain"  # by ``decide``, which is not compiled
-SEVERAL = 0  # in place of the number of penalties: it is read at run time
+SEVERAL = 0  # instead of the number of penalties, which is read at run time
 
 
 @dataclass(frozen=True)
 class Spec:
     """A policy and how its runs are made, one at a time.
 
-    ``penalties``: how many channels there are besides cost and reward: 1, or ``SEVERAL``, which
-    serves any number; the exact number for index policies without a ``State``. ``remembers``:
-    whether there is a ``State``. ``constants``: 0, or the number of constants of a user's own
-    policy, which gets them as a tuple.
+    ``penalties``: the number of channels besides cost and reward: 1, or ``SEVERAL`` for any number;
+    the exact number for index policies without a ``State``. ``remembers``: whether there is a
+    ``State``. ``constants``: 0, or the number of constants of a user's own policy, which gets them
+    as a tuple.
     """
 
     policy: Any  # the policy's class
@@ -117,7 +117,7 @@ class Spec:
 
 
 def argmin_method(policy: type[IndexPolicy], setup: Setup) -> str:
-    """How to find the smallest index: by scanning all arms unless the policy is ``steady``."""
+    """How to find the smallest index: by the sieve if the policy is ``steady``, or by a scan."""
     alike = policy.steady and not policy.random and not setup.forgets and not setup.bases
     return SIEVE if alike else SCAN
 
@@ -127,7 +127,7 @@ def spec_of(
 ) -> Spec:
     """The spec of a policy's runs; with ``many_arms``, decisions do not compute every index.
 
-    ``hard``: which limits end a run. What is left of them is in the run's state.
+    ``hard``: the limits that end a run. Their remaining amounts are in the run's state.
     """
     kind, penalties = type(policy), len(setup.allowance)
     several = 1 if penalties == 1 else SEVERAL

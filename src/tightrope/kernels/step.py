@@ -87,14 +87,14 @@ def _direct_threshold(law, arm, row):
 
 
 def of_run(known, m):
-    """What limit m is per, and the limit, from a run's record."""
+    """The base of limit m, and the limit, from a run's record."""
     return known.bases[m], known.limits[m]
 
 
 def of_constants(bases: tuple[float, ...], number: Any) -> Any:
-    """As ``of_run``, from a policy's constants, which end with the limits [M].
+    """Same as ``of_run``, from a policy's constants, which end with the limits [M].
 
-    ``bases`` [M]: what the limits are per; None if all are per unit of cost.
+    ``bases`` [M]: the bases of the limits; None if all are per unit of cost.
     """
     kind = getattr(np, str(number)) if isinstance(number, types.Type) else number
     own, penalties = tuple(kind(base) for base in bases), len(bases)
@@ -114,9 +114,9 @@ class Target:
     ``larger(new, old)`` the larger one. ``add``, ``put`` and ``threshold`` access the rows of the
     arm just pulled: directly by default, or by selection if K is a compile-time constant.
     ``place(at, stride, row)`` is the place of a row of an arm's terms, by default
-    ``at + row * stride``. ``net(known, m)`` returns what limit m is per and the limit, of what is
-    known: see ``of_run`` and ``of_constants``; None if all limits are per unit of cost.
-    ``penalties``: 0 if their number is read at run time.
+    ``at + row * stride``. ``net(known, m)`` returns the base of limit m and the limit: see
+    ``of_run`` and ``of_constants``; None if all limits are per unit of cost. ``penalties``: 0 if
+    their number is read at run time.
 
     The functions have many parameters because every array comes with an offset and a stride, so
     that lanes, single runs and GPU threads can share them.
@@ -140,7 +140,7 @@ class Target:
         return 2 + self.penalties
 
     def draw_bits(self, shift: int = 1, below: bool = False, row_stride: int = 1) -> Any:
-        """Draw zero-one outcomes by comparing words with thresholds from the arm's row of the law.
+        """Draw zero-one outcomes by comparing words with thresholds from the arm's row of ``law``.
 
         ``running`` is the value of an outcome of 1: 0 in a lane whose run is done. The outcome is 1
         if the shifted word is at most the threshold or, with ``below``, less than it (unsigned).
@@ -161,7 +161,7 @@ class Target:
         return self.part(draw)
 
     def draw_cells(self) -> Any:
-        """Draw outcomes of any law from the arm's cells; every channel takes one word."""
+        """Draw outcomes of any distribution from the arm's cells; every channel takes one word."""
         number, weyl_step = self.number, WEYL
         word_of, uniform = self.part(next_word), self.part(uniform_of)
 
@@ -266,7 +266,7 @@ class Target:
         """Advance the queues by a pull's cost and net penalties.
 
         Rows: the queues, their rounding errors, their largest values so far. ``one`` is the pull: 0
-        in a lane that is done. ``known`` is what the target's ``net`` reads.
+        in a lane that is done. ``known`` is the argument of the target's ``net``.
         """
         move, limit_of = self.part(advance, self.number), self.net and self.part(self.net)
         larger, net_of = self.part(self.larger or _larger), self.part(net_penalty, self.number)

@@ -1,15 +1,15 @@
 """Decisions for live campaigns.
 
 ``Controller`` has three parts: ``controller`` decides and learns from reports, which ``reports``
-checks; in ``arms`` pulls are in flight and arms come and go (``rebuild``); ``live_run`` has what it
-remembers, which can be saved at any moment (``snapshots``). ``calls`` are the policy's functions,
-compiled or plain. ``outlook`` computes what can be said about the end.
+checks; ``arms`` handles pulls in flight and arms that come and go (``rebuild``); ``live_run`` holds
+the state, which can be saved at any moment (``snapshots``). ``calls`` are the policy's functions,
+compiled or plain. ``outlook`` computes bounds and projections for the end of the run.
 
 ``Campaign`` is a controller with a ledger, kept in a store; ``creation`` makes one. Events
-(``events``, with their ``kinds``) change ``ledger`` (money and ``tickets``) and ``core`` (what is
-learned, which arm next). ``writer`` is what happens in one turn, ``turns`` takes them for a
+(``events``, with their ``kinds``) change ``ledger`` (money and ``tickets``) and ``core`` (the
+policy's state and its decisions). ``writer`` does the work of one turn, ``turns`` takes turns for a
 ``campaign``, ``queue`` shares them among threads, ``stores`` keep the log, ``log`` reads it,
-``follower`` follows it, ``verification`` follows it again.
+``follower`` replays new events, ``verification`` replays all of them.
 """
 
 from tightrope.errors import SoftBudgetWarning

@@ -1,4 +1,4 @@
-"""Whether what is given to go on with a campaign is what the campaign is about."""
+"""Check that the arguments for an existing campaign agree with the campaign."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tightrope.problem import Problem, Task, check_budget
 
 __all__ = ["require_same"]
 
-MOST = 5  # differences that are named
-Terms = dict[str, str]  # what a campaign is about, by name
+MOST = 5  # differences that a message names
+Terms = dict[str, str]  # the terms of a campaign, by name
 
 
 def require_same(
     campaign: Campaign, task: Task | Problem | None, budget: float | None, policy: Policy | None
 ) -> None:
-    """Raise, and name the differences, unless all that is given agrees.
+    """Raise, and name the differences, if an argument does not agree.
 
     A term agrees if the campaign has it now, or had it when it was created. Arms, limits, scales
     and prices are terms of a task.
@@ -47,13 +47,14 @@ def require_same(
     if wrong:
         more = f" and {len(wrong) - MOST} more" * (len(wrong) > MOST)
         raise InputError(
-            f"campaign {campaign.name!r}: exists with other terms: {', '.join(wrong[:MOST])}{more};"
-            " leave out what differs, or change the campaign first"
+            f"campaign {campaign.name!r}: already exists with other terms: "
+            f"{', '.join(wrong[:MOST])}{more}; leave out these arguments, or change the "
+            "campaign first"
         )
 
 
 def _first_terms(campaign: Campaign, arms: frozenset[str]) -> Terms:
-    """The terms with which a campaign was created; none if that event is archived."""
+    """The terms at creation; none if that event is archived."""
     body = next(campaign.events(0, 1)).body
     if not isinstance(body, Created):
         return {}
@@ -61,7 +62,7 @@ def _first_terms(campaign: Campaign, arms: frozenset[str]) -> Terms:
 
 
 def _terms_of(task: Task, arms: frozenset[str]) -> Terms:
-    """The terms of a task, as far as they concern these arms."""
+    """The terms of a task that concern these arms."""
     found = {f"arm {name!r}": "declared" for name in task.names if name in arms}
     for name, kind in zip(task.limit_names, task.limit_kinds, strict=True):
         found[f"limit {name!r}"] = repr(kind.short)

@@ -1,9 +1,8 @@
-"""Keep copies of campaigns: back up and restore a store, move old events to a file.
+"""Copies of campaigns: back up and restore a store, move old events to a file.
 
-A restored store is not the one that was lost: decisions may have been made after the backup, and
-tickets that were open then may have been told since. So each campaign starts a new epoch, which its
-tickets' ids show, pauses, and lists the tickets that it cannot vouch for. Reports of tickets from
-after the backup are unknown to it, and go to the quarantine.
+A restored store misses the decisions and reports made after the backup. So each campaign starts a
+new epoch, which its tickets' ids show, pauses, and lists the tickets whose state is uncertain.
+Reports of tickets created after the backup go to the quarantine, because their ids are unknown.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ __all__ = ["archive_events", "backup_store", "restore_store"]
 
 
 def backup_store(store: str | Store, path: str) -> None:
-    """Copy a store to a new SQLite file, as of one moment, while its campaigns go on."""
+    """Copy a consistent state of a store to a new SQLite file, while its campaigns go on."""
     opened = open_store(store, create=False)
     try:
         opened.backup(str(path))
@@ -39,9 +38,9 @@ def backup_store(store: str | Store, path: str) -> None:
 
 
 def restore_store(backup: str, store: str) -> dict[str, list[str]]:
-    """Make a new store from a backup; returns the tickets it cannot vouch for, by campaign."""
+    """Make a new store from a backup; returns the tickets of uncertain state, by campaign."""
     if "://" not in store and os.path.exists(store):
-        raise InputError(f"store {store!r}: exists; must be a new one")
+        raise InputError(f"store {store!r}: already exists; must be a new store")
     source = open_store(backup, create=False)
     target = open_store(store)
     found: dict[str, list[str]] = {}
@@ -49,7 +48,7 @@ def restore_store(backup: str, store: str) -> dict[str, list[str]]:
         taken = set(source.names()) & set(target.names())
         if taken:
             raise InputError(
-                f"campaign {min(taken)!r}: is in {target.url!r} already; must be new there"
+                f"campaign {min(taken)!r}: already exists in {target.url!r}; must be new there"
             )
         for name in source.names():
             found[name] = []
@@ -65,13 +64,13 @@ def restore_store(backup: str, store: str) -> dict[str, list[str]]:
 
 
 def _take_back(target: Store, store: str, names: Sequence[str], error: BaseException) -> None:
-    """Remove what was restored before an error: a new file, or campaigns from a database."""
+    """Undo an incomplete restore: remove the new file, or the campaigns from a database."""
     try:
         for name in names if "://" in store else ():
             _remove_campaign(target, name)
     except StoreError:
         raise StoreError(
-            f"{error}; what was restored of {', '.join(map(repr, names))} could not be removed"
+            f"{error}; the incomplete copies of {', '.join(map(repr, names))} could not be removed"
         ) from error
     finally:
         target.close()
@@ -81,7 +80,7 @@ def _take_back(target: Store, store: str, names: Sequence[str], error: BaseExcep
 
 
 def _remove_campaign(store: Store, name: str) -> None:
-    """Delete all that a store has of a campaign."""
+    """Delete a campaign from a store."""
     if notes := store.notes(name):
         store.notes(name, forget=list(notes))
     with store.turn(name) as turn:
@@ -104,20 +103,20 @@ def _start_epoch(store: Store, name: str) -> list[str]:
 
 
 def archive_events(campaign: Campaign, path: str, upto: int) -> int:
-    """Move a campaign's events up to number ``upto`` to a new file; returns how many.
+    """Move a campaign's events up to number ``upto`` to a new file; returns their number.
 
-    The file has a line of JSON for each event, as an export has without notes. The log goes on from
-    a snapshot, whose hash is that of the last event in the file. Tickets that are archived are
-    unknown from then on.
+    The file has a line of JSON for each event, like an export without notes. The log continues from
+    a snapshot, whose hash is that of the last event in the file. Archived tickets are unknown from
+    then on.
     """
     if os.path.exists(path):
-        raise InputError(f"file {path!r}: exists; must be a new one")
+        raise InputError(f"file {path!r}: already exists; must be a new file")
     ledger, store, name = campaign.refreshed().ledger, campaign.store, campaign.name
     needed = [one.seq for one in ledger.tickets.values()] + list(ledger.quarantine)
     most = min([*needed, ledger.seq]) - 1
     first = store.read(name, 0, 1)[0].seq
     if isinstance(upto, bool) or not isinstance(upto, int) or not first <= upto <= most:
-        allowed = f"from {first} to {most}: later events are of tickets or reports still open"
+        allowed = f"from {first} to {most}: later events belong to open tickets or reports"
         raise InputError(f"upto = {shown(upto)}: must be {allowed}")
     digest, last = hashlib.sha256(), b""
     with whole_file(path) as file:

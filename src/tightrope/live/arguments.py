@@ -1,4 +1,4 @@
-"""What is said of a campaign, checked and in the units of its log."""
+"""Check the arguments of a campaign and convert them to the units of its log."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tightrope.problem.values import shown
 
 __all__ = ["as_policy", "known_who", "microseconds", "moment", "one_of", "own_name", "positive"]
 
-MOST_WAIT = 100 * 365 * 86400.0  # seconds that a ticket may be waited for
+MOST_WAIT = 100 * 365 * 86400.0  # seconds until a ticket expires, at most
 
 
 def as_policy(policy: Policy | str) -> tuple[Policy, str]:
-    """A policy and the text that it is found by, in any working folder."""
+    """A policy and its text, which finds it again from any working folder."""
     if isinstance(policy, str):
         return parse_policy(policy), lasting(policy)
     if not isinstance(policy, Policy):
@@ -28,12 +28,12 @@ def as_policy(policy: Policy | str) -> tuple[Policy, str]:
 
 
 def own_name() -> str:
-    """Who writes, if nobody says it: this machine's name and the process."""
+    """The default author of events: this machine's name and the process."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def known_who(who: str | None) -> str | None:
-    """A name as an event can hold it."""
+    """The author's name, checked."""
     if who is None or (isinstance(who, str) and 0 < len(who) <= 128 and who.isprintable()):
         return None if who is None else str(who)
     raise InputError(f"who = {shown(who)}: must be 1 to 128 printable characters")
@@ -54,7 +54,7 @@ def positive(value: Any, place: str) -> float:
 
 
 def microseconds(value: timedelta | float) -> int:
-    """How long a ticket is waited for."""
+    """The time until a ticket expires."""
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if positive(seconds, "expire_after") > MOST_WAIT:
         raise InputError(f"expire_after = {shown(value)}: must be at most {MOST_WAIT:g} seconds")
@@ -62,7 +62,7 @@ def microseconds(value: timedelta | float) -> int:
 
 
 def moment(value: datetime | str, place: str) -> int:
-    """A date, or its ISO form, in microseconds; without a zone it is UTC."""
+    """A date, or its ISO text, in microseconds; without a time zone it is UTC."""
     try:
         found = datetime.fromisoformat(value) if isinstance(value, str) else value
         if found.tzinfo is None:

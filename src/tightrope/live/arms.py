@@ -1,4 +1,4 @@
-"""Pulls in flight, arms that come and go, prices and scales that change, money without a pull."""
+"""Pulls in flight, changes of arms, prices and scales, and charges without a pull."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ EMPTY: Mapping[int, float] = MappingProxyType({})
 
 
 class MovingRun(LiveRun):
-    """A live run whose pulls may be in flight, and whose arms, prices and scales may change."""
+    """A live run with pulls in flight and arms, prices and scales that can change."""
 
     # Arms and their pulls in flight.
 
@@ -53,14 +53,14 @@ class MovingRun(LiveRun):
         return self.task.names[arm]
 
     def launch(self, arm: int) -> None:
-        """Take a pull of ``arm`` for one in flight, whoever decided it."""
+        """Count a pull of ``arm`` as in flight, also if another system decided it."""
         if self._alone >= 0:
             self._count_alone()
         self._flight[arm] += 1.0
         self._asides += 1
 
     def _land(self, arm: int) -> None:
-        """A pull of ``arm`` is no longer in flight, if one was."""
+        """Count one pull of ``arm`` less in flight, if there is one."""
         if arm == self._alone:
             self._alone = NOTHING
         elif self._flight[arm] > 0.0:
@@ -68,24 +68,24 @@ class MovingRun(LiveRun):
             self._asides -= 1
 
     def void(self, arm: int | str) -> None:
-        """Take back a pull of ``arm`` that was asked for and not made."""
+        """Cancel a pull of ``arm`` that was asked for and not made."""
         number = self.number_of(arm)
         self._count_alone()
         if self._flight[number] <= 0.0:
             raise InputError(f"arm = {shown(arm)}: has no pull in flight to void")
         self._land(number)
-        self._irregular()  # an arm may have been explored too little
+        self._irregular()  # an arm may now be explored too little
 
     @property
     def in_flight(self) -> list[int]:
-        """How many pulls of each arm are asked for, and neither told nor voided [K]."""
+        """The number of pulls in flight of each arm [K]: neither reported nor voided."""
         self._count_alone()
         return list(map(int, self._flight))
 
-    # Which arms may be pulled.
+    # Arms that can be pulled.
 
     def _stand_ins(self, eligible: Iterable[int | str] | None) -> npt.NDArray[np.float64]:
-        """Each arm's number, or that of another one where it may not be pulled [K]."""
+        """Each arm's number, or that of a stand-in if it cannot be pulled [K]."""
         if eligible is None and not self._beside.retired:
             return self._themselves
         given, allowed = None, self.left
@@ -109,29 +109,29 @@ class MovingRun(LiveRun):
 
     @property
     def needed(self) -> int | None:
-        """The arm without which the policy decides nothing, if there is one."""
+        """The arm that the policy cannot decide without, if there is one."""
         return self.task.safe_arm if isinstance(self.policy, GuardedResolve) else None
 
     def _require_safe(self, allowed: Sequence[int], what: str) -> None:
-        """Raise if a promise rests on an arm that is not among those allowed."""
+        """Raise if a promise relies on an arm that is not allowed."""
         if self.needed is not None and self.needed not in allowed:
             raise InputError(
-                f"{what}: must leave the safe arm {self.task.safe!r}, on which the promise rests"
+                f"{what}: must keep the safe arm {self.task.safe!r}, which the promise relies on"
             )
 
     def _irregular(self) -> None:
-        """From here on decide among the arms that may be pulled."""
+        """Decide among the arms that can be pulled from now on."""
         self._count_alone()
         if self._beside.regular:
             self._beside.regular = False
             self._asides += 1
 
     def retire_arm(self, arm: int | str) -> None:
-        """Never pull ``arm`` again. Its pulls in flight may still be told, and are charged."""
+        """Never pull ``arm`` again. Its pulls in flight can still be reported and are charged."""
         number = self.number_of(arm)
         left = [other for other in self.left if other != number]
         if not left:
-            raise InputError(f"arm = {shown(arm)}: is the last one left; must keep one")
+            raise InputError(f"arm = {shown(arm)}: is the last arm; at least one must remain")
         self._require_safe(left, f"arm = {shown(arm)}")
         self._beside.retired.add(number)
         self._irregular()
@@ -141,7 +141,7 @@ class MovingRun(LiveRun):
         """The names of the arms that are never pulled again."""
         return [self.task.names[k] for k in sorted(self._beside.retired)]
 
-    # What changes the task, or the budget.
+    # Changes of the task or the budget.
 
     def add_arm(
         self,
@@ -152,11 +152,11 @@ class MovingRun(LiveRun):
         cost: float | None = None,
         penalty: Mapping[str, float] | None = None,
     ) -> int:
-        """A new arm, the last; returns its number. Nothing is known of it but what is said here.
+        """Add an arm at the end; returns its number.
 
-        ``like``: another arm whose mean outcomes are expected of it, as if seen in ``weight``
-        pulls, or in as many as that arm was pulled if these are fewer. ``cost`` and ``penalty``:
-        its prices, where the task knows those of the arms.
+        ``like``: another arm whose mean outcomes are a prior for the new one, worth ``weight``
+        pulls, but no more than that arm's own pulls. ``cost`` and ``penalty``: its prices, if the
+        task has known prices.
         """
         source = None if like is None else self.number_of(like)
         if not (isinstance(weight, Real) and 0.0 < float(weight) < math.inf):
@@ -178,9 +178,9 @@ class MovingRun(LiveRun):
         cost: float | None = None,
         penalty: Mapping[str, float] | None = None,
     ) -> None:
-        """Another known cost, or known penalties by name, of an arm from here on.
+        """Change the known cost, or known penalties by name, of an arm from now on.
 
-        What its pulls cost so far stays charged; what is learned of the arm is at the new prices.
+        Past charges stay; what the policy has learned about the arm is converted to the new prices.
         """
         number, before = self.number_of(arm), self._state
         self._go_on(repriced(self.task, self.task.names[number], cost, penalty))
@@ -190,15 +190,15 @@ class MovingRun(LiveRun):
         self._go_on(self.task, learn=(number,))
 
     def add_budget(self, amount: float) -> None:
-        """So much more budget from here on, in the task's cost units; limits in total stay."""
+        """Add to the budget, in the task's cost units; limits in total stay the same."""
         self.set_budget(self.budget + check_budget(amount, "amount"))
 
     def set_budget(self, budget: float) -> None:
-        """Another budget from here on, larger or smaller; limits in total stay.
+        """Change the budget, to a larger or smaller one; limits in total stay the same.
 
-        Limits per unit of cost are kept over the new budget. A promise of a ``risk`` stands if what
-        is left of its risk covers the new budget; otherwise only the safe arm is pulled until the
-        promise can be made again.
+        Limits per unit of cost apply to the new budget. A promise with a ``risk`` continues if the
+        remaining risk covers the new budget. Otherwise only the safe arm is pulled until the
+        promise holds again.
         """
         budget, before = check_budget(budget), self._state
         self.task.normal_budget(budget)
@@ -206,28 +206,28 @@ class MovingRun(LiveRun):
         self._move_guard(before)
 
     def _move_guard(self, before: RunState) -> None:
-        """What remains of a promise after a change without a pull; ``before``: the state then."""
+        """Update the promise after a change without a pull; ``before``: the state before it."""
         if isinstance(self.policy, GuardedResolve):
             move(self._state.scratch.guard, before.record, self._state.record)
 
     def _make_room(self, values: Sequence[float]) -> tuple[list[float], list[float]]:
-        """Let scales grow until a report fits: what is learned of it, and what is above caps."""
+        """Let scales grow until a report fits; returns the part to learn and the excess."""
         scales, kept, excess = fitted(self.task, values)
         if scales != list(self.task.scales.channels):
             self._go_on(rescaled(self.task, scales))
         return kept, excess
 
     def _go_on(self, task: Task, budget: float | None = None, learn: tuple[int, ...] = ()) -> None:
-        """Go on with a state made anew for a task, or a budget, that has changed.
+        """Continue with a state rebuilt for a changed task or budget.
 
-        ``learn``: arms of which something else was changed.
+        ``learn``: arms with other changes.
         """
         factors = np.array(self.task.scales.channels) / np.array(task.scales.channels)
         moved = bool((factors != 1.0).any())
         if moved and isinstance(self.policy, GuardedResolve):
             raise InputError(
-                f"prices: must stay within the scales {self.task.scales.channels}, on which the"
-                f" promise of risk = {self.policy.risk:g} rests"
+                f"prices: must stay within the scales {self.task.scales.channels}, which the "
+                f"promise of risk = {self.policy.risk:g} relies on"
             )
         moves = Moves(factors, learn, moved or budget is not None)
         self._count_alone()
@@ -237,12 +237,12 @@ class MovingRun(LiveRun):
         beside = self._beside.with_arms(task.arm_count - self._count)
         self._hold(task, self.policy, budget, state, NOTHING, beside)
 
-    # Money without a pull.
+    # Charges without a pull.
 
     def charge(self, cost: float, penalties: Mapping[int, float] = EMPTY) -> None:
         """Charge a cost, and penalties by the limits' numbers, without learning from them.
 
-        What was charged too much is given back as negative amounts.
+        Negative amounts refund earlier charges.
         """
         scales, run = self.task.scales, self._state.run
         record = self._state.record if self._state.spec.remembers else None
@@ -251,7 +251,7 @@ class MovingRun(LiveRun):
         if record is not None:
             record.remaining[0] -= spent
             for m in range(len(record.limits)):
-                if record.bases[m]:  # per pull or reward: cost without any allows no penalties
+                if record.bases[m]:  # per pull or reward: a cost without a pull allows no penalties
                     record.remaining[1 + m] -= record.limits[m] * spent
         for m, penalty in penalties.items():
             amount = penalty / scales.penalties[m]
@@ -263,5 +263,5 @@ class MovingRun(LiveRun):
 
     @property
     def cut(self) -> int:
-        """How many outcomes were above the cap of a scale that grows: charged, but not learned."""
+        """The number of outcomes above the cap of a growing scale: charged, but not learned."""
         return self._beside.cut

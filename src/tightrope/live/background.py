@@ -1,4 +1,4 @@
-"""Compile a policy's functions in another thread, so that no decision waits for a compiler."""
+"""Compile a policy's functions in another thread, so that decisions do not wait for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Background"]
 class Background:
     """The compilation of a run's functions, one per process for each spec."""
 
-    wanted: ClassVar[bool] = True  # whether a process lives long enough to gain from it
+    wanted: ClassVar[bool] = True  # whether the process lives long enough to benefit
     running: ClassVar[set[Background]] = set()
     _all: ClassVar[dict[tuple[Spec, bool], Background]] = {}
 
@@ -30,7 +30,7 @@ class Background:
 
     @classmethod
     def of(cls, spec: Spec, forgets: bool) -> Background | None:
-        """The compilation of this spec, started now if it was not; None if none is wanted."""
+        """The compilation of this spec, started if necessary; None if it is switched off."""
         key = spec, forgets
         if key not in cls._all and cls.wanted:
             cls._all[key] = cls(*key)
@@ -46,10 +46,10 @@ class Background:
 
     @classmethod
     def wait(cls) -> None:
-        """Wait for what is still compiled: a process that ends meanwhile would crash."""
+        """Wait for running compilations: a process that ends meanwhile would crash."""
         for one in list(cls.running):
             one._thread.join()
 
 
 atexit.register(Background.wait)
-os.register_at_fork(before=Background.wait)  # a child would wait for ever for numba's locks
+os.register_at_fork(before=Background.wait)  # a child would wait forever for numba's locks

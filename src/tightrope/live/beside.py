@@ -1,4 +1,4 @@
-"""What a controller knows beside what it was told: pulls in flight, arms that are retired."""
+"""What a controller knows besides reports: pulls in flight and retired arms."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["Beside"]
 
 @dataclass
 class Beside:
-    """What a controller knows beside what it was told."""
+    """What a controller knows besides reports."""
 
-    flight: array[float]  # [K] pulls asked for, neither told nor voided
+    flight: array[float]  # [K] pulls asked for, neither reported nor voided
     retired: set[int]  # arms
-    regular: bool  # whether all arms may be pulled, and every pull that was asked for is told
+    regular: bool  # whether all arms can be pulled and no pull is in flight
     cut: int = 0  # outcomes above the cap of a scale
     types: list[str] = field(default_factory=list)  # of requests, where they are added as they come
 
     @classmethod
     def nothing(cls, arms: int) -> Beside:
-        """At the start."""
+        """The value at the start of a run."""
         return cls(array("d", bytes(8 * arms)), set(), True)
 
     @property
     def asides(self) -> int:
-        """How many reasons there are not to decide by what was told alone."""
+        """The number of reasons not to decide from reports alone."""
         return int(sum(self.flight)) + (not self.regular)
 
     def copy(self) -> Beside:
@@ -45,7 +45,7 @@ class Beside:
 
     @classmethod
     def of_table(cls, table: Mapping[str, Any], arms: int) -> Beside:
-        """The one that a table is of; nothing from an empty one."""
+        """The value in a table; the start value for an empty table."""
         made = cls.nothing(arms)
         for arm, count in table.get("flight", {}).items():
             made.flight[index(int(arm))] = float(count)
@@ -55,7 +55,7 @@ class Beside:
         return made
 
     def with_arms(self, more: int) -> Beside:
-        """The same with so many arms more, of which nothing is in flight."""
+        """The same with more arms, which have no pulls in flight."""
         if not more:
             return self
         flight = array("d", [*self.flight, *[0.0] * more])

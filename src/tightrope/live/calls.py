@@ -1,7 +1,7 @@
-"""What decides and learns in a live run: compiled functions, or the same lines in plain Python.
+"""The functions that decide and learn in a live run, compiled or in plain Python.
 
 All forms have ``tell(arm, cost, reward, penalty)``, ``ask()`` and ``ask_beside(flight,
-stand_ins)``, see ``kernels.live``; several penalties are put into ``state.run.told`` before.
+stand_ins)``, see ``kernels.live``; several penalties are passed in ``state.run.told``.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ __all__ = ["NativeCalls", "calls_for", "compiled_for"]
 def compiled_for(
     policy: Policy, state: RunState, background: bool
 ) -> tuple[tuple[Native, LiveCalls] | None, Background | None]:
-    """The compiled functions; or, in the ``background``, their compilation in another thread.
+    """The compiled functions, or with ``background`` their compilation in another thread.
 
-    Neither, with a warning, if the policy cannot be compiled.
+    If the policy cannot be compiled, warns and returns neither.
     """
     if not isinstance(policy, IndexPolicy | ChoicePolicy):
         return None, None
@@ -58,7 +58,7 @@ class NativeCalls:
         self.ask: Callable[..., Any] = partial(self._calls.ask, self._run.ctypes.data)
 
     def ask_beside(self, flight: Any, stand_ins: Any) -> Any:
-        """The next arm beside what was told; the first time, memory for the view is taken."""
+        """The next arm with pulls in flight; allocates memory for the view at first use."""
         self._view = aligned_copy(self._state.block)
         self.ask_beside = partial(  # type: ignore[method-assign]
             self._calls.ask_beside, self._run.ctypes.data, self._view.ctypes.data
@@ -67,10 +67,10 @@ class NativeCalls:
 
 
 class _CarefulCalls:
-    """The same around a user's own policy, whose errors name the line.
+    """The same for a user's own policy, with errors that name the line.
 
-    The first steps are made in plain Python, which notices more than compiled code. A later step
-    that fails is repeated there, from what was before.
+    The first steps run in plain Python, which finds more errors than compiled code. A later step
+    that fails is repeated in plain Python from the state before it.
     """
 
     def __init__(self, policy: Policy, state: RunState, calls: NativeCalls | PlainCalls) -> None:
@@ -80,7 +80,7 @@ class _CarefulCalls:
         self.ask, self.ask_beside = partial(self._made, "ask"), partial(self._made, "ask_beside")
 
     def tell(self, arm: int, cost: float, reward: float, penalty: float) -> Any:
-        """As the call."""
+        """Same as the compiled call."""
         return self._made("tell", arm, float(cost), float(reward), float(penalty))
 
     def _made(self, name: str, *given: Any) -> Any:
@@ -97,7 +97,7 @@ class _CarefulCalls:
                 return found
             block[:] = before
             if self._plain and (found := getattr(self._plain, name)(*given)) != FAILED:
-                return found  # a report is taken though the decision after it fails
+                return found  # the report counts even if the decision after it fails
         except PolicyError:
             block[:] = before
             raise
@@ -106,7 +106,7 @@ class _CarefulCalls:
             raise failed(type(self._policy), error, step, label) from error
         block[:] = before
         why = "an index is nan" if self._state.spec.indexed else "failed"
-        raise PolicyError(f"policy {label}: {why} at step {step}, when compiled only")
+        raise PolicyError(f"policy {label}: {why} at step {step}, but only when compiled")
 
 
 def calls_for(

@@ -1,9 +1,8 @@
-"""A campaign: ask which arm to pull, tell what came of it, through crashes and from many machines.
+"""A campaign: ask which arm to pull, report the outcome. It survives crashes and many machines.
 
 Promises kept here:
 
-P1 *Durable.* ``ask`` and ``tell`` return after their turn's commit, never before; ``turns`` has
-   how that is done.
+P1 *Durable.* ``ask`` and ``tell`` return after their turn's commit, never before; see ``turns``.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ TOLD = frozenset(["id", "cost", "reward", "penalty", "arm"])  # the names of a r
 
 
 class Campaign(TurnTaker):
-    """A campaign in a store; see :func:`open_campaign`. Its methods may be called from threads.
+    """A campaign in a store; see :func:`open_campaign`. Its methods are thread-safe.
 
     >>> import tempfile
     >>> from tightrope import Task, open_campaign
@@ -71,10 +70,10 @@ class Campaign(TurnTaker):
         eligible: Sequence[int | str] | None = None,
         expire_after: timedelta | float | None = None,
     ) -> Ticket:
-        """Which arm to pull now. The same ``id`` again gives the same ticket, and its state.
+        """Decide which arm to pull. The same ``id`` returns the same ticket and its state.
 
-        ``eligible``: the arms that may be pulled this time, by name or number. ``expire_after``:
-        how long this ticket is waited for, if not as long as the campaign's.
+        ``eligible``: the arms that can be pulled this time, by name or number. ``expire_after``:
+        seconds until this ticket expires; default: the campaign's.
         """
         ttl = None if expire_after is None else microseconds(expire_after)
         return self.do(lambda w: w.ask(id, eligible, ttl), () if id is None else (str(id),))  # type: ignore[no-any-return]
@@ -87,11 +86,13 @@ class Campaign(TurnTaker):
         eligible: Sequence[int | str] | None = None,
         expire_after: timedelta | float | None = None,
     ) -> list[Ticket]:
-        """As many tickets in one turn, or one for each of ``ids``; fewer if the budget ends."""
+        """Several tickets in one turn, by ``count`` or ``ids``; fewer if the budget ends."""
         ttl = None if expire_after is None else microseconds(expire_after)
         names: Sequence[str | None] = [None] * (count or 0) if ids is None else ids
         if not names or (count is not None and count != len(names)):
-            raise InputError(f"count = {shown(count)}: must be positive, and as many as the ids")
+            raise InputError(
+                f"count = {shown(count)}: must be positive and equal to the number of ids"
+            )
 
         def act(writer: Writer) -> list[Ticket]:
             found: list[Ticket] = []
@@ -121,17 +122,17 @@ class Campaign(TurnTaker):
         *,
         arm: int | str | None = None,
     ) -> None:
-        """What came of a ticket, given as such or by its id. Telling the same again is harmless.
+        """Report the outcome of a ticket, by ticket or id. Repeating the same report is harmless.
 
-        ``arm``: the arm that was pulled, where another system acts (``shadow``).
+        ``arm``: the arm that was pulled, if another system decides (``shadow``).
         """
         name = id_of(id)
         self.do(lambda w: w.tell(name, cost, reward, penalty, arm), (str(name),))
 
     def tell_many(self, reports: Iterable[Mapping[str, Any]]) -> list[ReportError]:
-        """Many reports in as few turns as possible; returns the errors of those refused.
+        """Make many reports in as few turns as possible; returns the errors of refused reports.
 
-        A report has the names of ``tell``'s arguments: ``{"id": ..., "cost": ..., ...}``.
+        A report is a mapping with the arguments of ``tell``: ``{"id": ..., "cost": ..., ...}``.
         """
         told = [_as_told(report) for report in reports]
         errors: list[ReportError] = []
@@ -139,7 +140,7 @@ class Campaign(TurnTaker):
             some = told[start : start + MOST_TOGETHER]
             try:
                 found = self.do(partial(_tell_all, some), [str(one[0]) for one in some])
-            except UnexpectedError:  # one of them broke the turn: the others have their own
+            except UnexpectedError:  # one of them broke the turn: the others get their own
                 requests = [TurnRequest(_telling(one), (str(one[0]),)) for one in some]
                 self._desk.perform(requests)
                 found = [one.error for one in requests if one.error is not None]
@@ -150,7 +151,7 @@ class Campaign(TurnTaker):
         return errors
 
     def void(self, id: str | Ticket) -> None:
-        """Nothing was done for this ticket: its reservation is free again."""
+        """Cancel a ticket that was not used; its reservation is free again."""
         name = id_of(id)
         self.do(lambda w: w.void(name), (str(name),))
 
@@ -162,16 +163,16 @@ class Campaign(TurnTaker):
         *,
         note: str | None = None,
     ) -> None:
-        """Other money for a ticket that was told; what was learned from it stays."""
+        """Correct the money of a reported ticket; what the policy learned from it stays."""
         name = id_of(id)
         self.do(lambda w: w.amend(name, cost, penalty, note), (str(name),))
 
     def amend_many(self, bill: Iterable[Mapping[str, Any]], *, note: str | None = None) -> int:
-        """Amend tickets from a bill: rows with ``id``, ``cost`` and ``penalty``. All or none."""
+        """Amend all tickets of a bill, or none: rows with ``id``, ``cost`` and ``penalty``."""
         rows = [{key: id_of(one) for key, one in row.items()} for row in bill]
 
         def act(writer: Writer) -> int:
-            for row in rows:  # first look, so that nothing is amended if one cannot be
+            for row in rows:  # check all rows first, so that nothing is amended if one fails
                 writer.check_amend(row)
             for row in rows:
                 writer.amend(row["id"], row.get("cost"), row.get("penalty"), note)
@@ -183,53 +184,53 @@ class Campaign(TurnTaker):
         self, number: int, cost: float | None = None, reward: float | None = None,
         penalty: Penalty = None, *, id: str | Ticket | None = None,
     ) -> None:  # fmt: skip
-        """Tell a quarantined report, by its number, as it should have been."""
+        """Correct a quarantined report, by its number."""
         ticket = self._quarantined_ticket(number) if id is None else id_of(id)
         self.do(lambda w: w.correct(number, ticket, cost, reward, penalty), (ticket,))
 
     def discard(self, number: int, *, note: str | None = None) -> None:
-        """Close a quarantined report that nobody will correct."""
+        """Discard a quarantined report."""
         self.do(lambda w: w.discard(number, note))
 
     def pause(self, why: str = "by hand", *, note: str | None = None) -> None:
-        """Make no decisions until ``resume``; reports are taken."""
+        """Stop decisions until ``resume``; reports are still accepted."""
         self.do(lambda w: w.pause(why, note))
 
     def resume(self) -> None:
-        """Decide again."""
+        """Resume decisions."""
         self.do(lambda w: w.resume())
 
     def close(self) -> None:
-        """Make no more decisions, for good; reports are still taken."""
+        """Stop decisions for good; reports are still accepted."""
         self.do(lambda w: w.close())
 
     def pin(self, arm: int | str | None) -> None:
-        """Pull this arm until further notice; None lets the policy decide again."""
+        """Always pull this arm; None lets the policy decide again."""
         self.do(lambda w: w.pin(arm))
 
     def add_budget(self, amount: float) -> None:
-        """So much more budget from here on."""
+        """Add to the budget."""
         self.do(lambda w: w.add_budget(amount))
 
     def set_budget(self, budget: float) -> Outlook:
-        """Another budget from here on, at least what is spent and reserved.
+        """Change the budget; it must cover what is spent and reserved.
 
-        Limits per unit of cost are kept over the new budget, so that a lower one may end a promise
-        of a ``risk``. The outlook that is returned says what remains of it (``outlook.promise``).
+        Limits per unit of cost apply to the new budget, so a lower budget may end a promise with a
+        ``risk``. The returned outlook states what remains of the promise (``outlook.promise``).
         """
         self.do(lambda w: w.set_budget(budget))
         return self.outlook()
 
     def add_arm(self, name: str, **facts: Any) -> int:
-        """A new arm; arguments and result as of :meth:`Controller.add_arm`."""
+        """Add an arm; see :meth:`Controller.add_arm`."""
         return int(self.do(lambda w: w.add_arm(name=name, **facts)))
 
     def retire_arm(self, arm: int | str) -> None:
-        """Never pull this arm again; its tickets in flight may still be told."""
+        """Never pull this arm again; its tickets in flight can still be reported."""
         self.do(lambda w: w.retire_arm(arm))
 
     def reprice(self, arm: int | str, **prices: Any) -> None:
-        """Other known prices of an arm; as :meth:`Controller.reprice`."""
+        """Change the known prices of an arm; see :meth:`Controller.reprice`."""
         self.do(lambda w: w.reprice(arm=arm, **prices))
 
     def change(
@@ -242,10 +243,10 @@ class Campaign(TurnTaker):
         archives: Sequence[str] = (),
         on_overrun: str | None = None,
     ) -> None:
-        """Other limits, another policy, another expiry, another ``on_overrun`` from here on.
+        """Change limits, the policy, the expiry or ``on_overrun`` from now on.
 
-        The new policy learns again from every report in the log; limits keep their names.
-        ``archives``: the files with the events that were archived, if some were.
+        A new policy learns from every report in the log. Limits keep their names. ``archives``: the
+        files of archived events, if there are any.
         """
         given = limits, policy, expire_after, per_day, archives, on_overrun
         with self._desk:
@@ -260,7 +261,7 @@ class Campaign(TurnTaker):
         archives: Sequence[str] = (),
         on_overrun: str | None = None,
     ) -> Callable[[Writer], None]:
-        """What makes a ``change`` in a turn, after it has learned from the log up to here."""
+        """A function that makes a ``change`` in a turn, after learning from the log so far."""
         core, changes, learning = self.refreshed(), dict[str, Any](), None
         if expire_after is not None:
             changes["expire_after"] = microseconds(expire_after)
@@ -285,35 +286,35 @@ class Campaign(TurnTaker):
         return act
 
     def refreshed(self) -> Core:
-        """The state after all events that are committed now."""
+        """The state after all committed events."""
         with self._desk:
             return self._follower.refreshed()
 
     def status(self) -> CampaignStatus:
-        """Where the campaign stands, in the user's units."""
+        """The status of the campaign, in the user's units."""
         from tightrope.live.status import status_of
 
         with self._desk:
             return status_of(self.name, self.refreshed())
 
     def outlook(self, doubt: float = 0.01, *, estimate: bool = False) -> Outlook:
-        """What can be said now about the end; see :meth:`Controller.outlook`."""
+        """Bounds and projections for the end of the run; see :meth:`Controller.outlook`."""
         with self._desk:
             copied = self.refreshed().controller.copy()
-        if estimate:  # its forward runs need a policy that is compiled
+        if estimate:  # its forward runs need a compiled policy
             copied = copied.compiled()
         return copied.outlook(doubt, estimate=estimate)
 
     def events(self, after: int = 0, count: int | None = None) -> Iterator[Event]:
-        """The log, in order, from number ``after`` + 1 on; read in short pieces."""
+        """The events of the log, in order, from number ``after`` + 1 on; read in short pieces."""
         return events_of(rows_of(self.store, self.name, after, count))
 
     def notes(self, forget: Sequence[int] = ()) -> dict[int, str]:
-        """Free text by event number; ``forget`` deletes some of it first."""
+        """Notes by event number; ``forget`` deletes some of them first."""
         return self.store.notes(self.name, forget)
 
     def ticket(self, id: str | Ticket) -> Ticket:
-        """A ticket and its state, without any change."""
+        """Look up a ticket and its state."""
         from tightrope.live.status import events_of, ticket_of
 
         name = id_of(id)
@@ -321,13 +322,13 @@ class Campaign(TurnTaker):
             return ticket_of(self.refreshed(), name, events_of(self.store, self.name, name))
 
     def why(self, id: str | Ticket) -> Any:
-        """Why a ticket's arm was chosen: what was known then."""
+        """What the policy knew when it chose the arm of a ticket."""
         from tightrope.live.status import why_of
 
         return why_of(self.store, self.name, self._follower.policy, id_of(id))
 
     def quarantine(self) -> list[RefusedReport]:
-        """The refused reports that wait to be corrected or discarded."""
+        """The refused reports that you can correct or discard."""
         from tightrope.live.status import refused_of
 
         with self._desk:
@@ -337,17 +338,17 @@ class Campaign(TurnTaker):
     def _quarantined_ticket(self, number: int) -> str:
         found = self.refreshed().ledger.quarantine.get(number)
         if found is None:
-            raise InputError(f"quarantine = {shown(number)}: is not a kept report of a ticket")
+            raise InputError(f"quarantine = {shown(number)}: is not a report in quarantine")
         return found
 
     def verify(self, progress: Callable[[int], None] | None = None) -> Any:
-        """Follow the whole log again, and compare with every snapshot; see ``Verified``."""
+        """Replay the whole log and compare it with every snapshot; see ``Verified``."""
         from tightrope.live.verification import verified
 
         return verified(self.store, self.name, self._follower.policy, progress)
 
     def disconnect(self) -> None:
-        """Let go of the store. The campaign goes on in other processes, and can be opened again."""
+        """Disconnect from the store. The campaign goes on elsewhere and can be reopened."""
         if self._owned:
             self.store.close()
 
@@ -368,7 +369,7 @@ def _as_told(report: Mapping[str, Any]) -> Sequence[Any]:
         return id_of(given("id")), given("cost"), given("reward"), given("penalty"), given("arm")
     unknown = set(report) - TOLD
     wrong = sorted(unknown)[0] if unknown else "id is missing"
-    raise InputError(f"report {shown(dict(report))}: {wrong!r}: must be as for tell")
+    raise InputError(f"report {shown(dict(report))}: {wrong!r}: must be the arguments of tell")
 
 
 def _telling(told: Sequence[Any]) -> Callable[[Writer], None]:
@@ -376,7 +377,7 @@ def _telling(told: Sequence[Any]) -> Callable[[Writer], None]:
 
 
 def _tell_all(reports: Sequence[Sequence[Any]], writer: Writer) -> list[TightropeError]:
-    """Tell reports; returns the errors of those that were refused."""
+    """Make reports; returns the errors of refused ones."""
     errors: list[TightropeError] = []
     for ticket, cost, reward, penalty, arm in reports:
         try:

@@ -1,4 +1,4 @@
-"""Another policy, or other limits, for a campaign that goes on: learn again from the whole log."""
+"""Change the policy or limits of a running campaign: learn again from the whole log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FEW = 1000  # reports that are learned again without compiling
 
 
 class Relearning:
-    """A controller that is told every report of a log again."""
+    """A controller that learns from every report of a log again."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class Relearning:
         policy: Policy | None,
         events: Iterator[Event],
     ) -> None:
-        """``events``: all that are committed, from the first one on."""
+        """``events``: all committed events, from the first one on."""
         first = next(events)
         assert isinstance(first.body, Created)
         task = _with_limits(core.controller.task, limits or {})
@@ -45,7 +45,7 @@ class Relearning:
         self.follow(events)
 
     def follow(self, events: Iterable[Event]) -> None:
-        """Take the reports among these events."""
+        """Learn from the reports among these events."""
         for event in events:
             if isinstance(event.body, Told):
                 self._tell(event.body)
@@ -56,12 +56,12 @@ class Relearning:
         arm, values = body.arm, list(body.learned)
         known = task.known_outcomes[arm]
         for place, at in enumerate((0, 1, *(2 + m for m in task.told))):
-            if not isnan(known[at]):  # it may have cost something else then
+            if not isnan(known[at]):  # its price may have been another one then
                 values[place] = float(known[at])
         self.controller.tell(arm, values[0], values[1], values[2:])
 
     def finish(self, core: Core) -> Controller:
-        """The controller at the end of the log, with what is in flight and what is spent."""
+        """The controller at the end of the log, with pulls in flight and money spent."""
         made, accounts = self.controller, core.ledger.accounts
         for name in core.controller.retired:
             made.retire_arm(name)

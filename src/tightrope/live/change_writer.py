@@ -1,4 +1,4 @@
-"""Events of one turn, and those of changes: pausing, another budget, other arms, another policy."""
+"""The events of one turn, and changes: pause, budget, arms, policy."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ MOST_EXPIRIES = 256  # in one turn
 
 
 class ChangeWriter:
-    """One turn's events: it follows them, and keeps the rows to be stored."""
+    """The events of one turn: applies them and collects the rows to store."""
 
     def __init__(
         self, core: Core, before: bytes, turn: Turn, who: str, wanted: Iterable[str] = ()
     ) -> None:
-        """``wanted``: tickets that will be met; those not in flight are looked up together."""
+        """``wanted``: tickets of the turn; those not in flight are looked up together."""
         self.core, self.ledger, self.hash, self.who = core, core.ledger, before, who
         self.turn, self.clock = turn, turn.now()
         self.now = max(self.clock, self.ledger.at)
         self.rows: list[Row] = []
         self.notes: dict[int, str] = {}
-        self.drop = 0  # the last event to be removed, as it is archived
+        self.drop = 0  # the last event to remove, because it is archived
         self._known: dict[str, list[Row]] = {}  # all rows of tickets that were looked up
         flying = self.ledger.tickets
         if past := sorted({one for one in wanted if one not in flying and good_id(one)}):
             self._known = {ticket: [] for ticket in past}
             for row in turn.find(past):
                 self._known[row.ticket or ""].append(row)
-        self.overflow = 0  # refused reports that were not kept
+        self.overflow = 0  # refused reports that were not stored
 
     def emit(
         self,
@@ -69,7 +69,7 @@ class ChangeWriter:
         note: str | None = None,
         chosen: bool = False,
     ) -> int:
-        """Follow an event, then keep it for the log; returns its number."""
+        """Apply an event, then keep it for the log; returns its number."""
         seq, at, kind, who = self.ledger.seq + 1, self.now, body.kind, self.who
         row = stored(self.hash, seq, at, kind, ticket, who, VERSION, text_of(body))
         own = row.hash
@@ -83,7 +83,7 @@ class ChangeWriter:
         return seq
 
     def expire(self) -> None:
-        """Expire tickets that are due, in the order of their times."""
+        """Expire tickets that are due, in the order of their expiry."""
         for _ in range(MOST_EXPIRIES):
             name = self.ledger.first_due(self.now)
             if name is None:
@@ -107,7 +107,7 @@ class ChangeWriter:
     # Changes.
 
     def pause(self, why: str, note: str | None = None) -> None:
-        """Make no more decisions; harmless if it is paused."""
+        """Stop decisions; harmless if the campaign is paused."""
         if not why or not isinstance(why, str):
             raise InputError(f"why = {shown(why)}: must be a reason in words")
         require_text(why, "why")
@@ -120,25 +120,25 @@ class ChangeWriter:
         if self.ledger.closed:
             raise CampaignError("the campaign is closed; it cannot be resumed", "closed")
         if self.ledger.paused is not None:
-            self.now = max(self.now, self.clock)  # it stood still if the clock had jumped
+            self.now = max(self.now, self.clock)  # log time stood still if the clock had jumped
             self.emit(Resumed())
 
     def close(self) -> None:
-        """Make no more decisions, for good; reports are still taken."""
+        """Stop decisions for good; reports are still accepted."""
         if not self.ledger.closed:
             self.emit(Closed())
 
     def pin(self, arm: int | str | None) -> None:
-        """Pull one arm until further notice, or none in particular."""
+        """Always pull one arm, or let the policy decide."""
         controller = self.core.controller
         number = None if arm is None else controller.number_of(arm)
         if number is not None and controller.arm_name(number) in controller.retired:
-            raise InputError(f"arm = {shown(arm)}: is retired; must be one that may be pulled")
+            raise InputError(f"arm = {shown(arm)}: is retired; must be an arm that can be pulled")
         if number != self.ledger.pinned:
             self.emit(Pinned(number))
 
     def add_budget(self, amount: float) -> None:
-        """More budget; limits in total stay."""
+        """Add to the budget; limits in total stay the same."""
         account = self.ledger.accounts[0]
         if not known_amount(amount, "amount"):
             raise InputError(f"amount = {shown(amount)}: must be positive")
@@ -149,7 +149,7 @@ class ChangeWriter:
         self._set_budget(self.core.controller.budget + float(amount), account.budget + ticks)
 
     def set_budget(self, budget: float) -> None:
-        """Another budget, at least what is spent and reserved; limits in total stay."""
+        """Change the budget, to at least what is spent and reserved; limits in total stay."""
         account = self.ledger.accounts[0]
         wanted, least, most = check_budget(budget), account.amount(1), account.amount(MOST_TICKS)
         if not least <= wanted < most:
@@ -171,7 +171,7 @@ class ChangeWriter:
         self._try(BudgetSet(budget, moves=moved(changes)))
 
     def _at_least(self, account: Account, budget: float, total: int) -> str:
-        """The least budget, if an account would have ``total`` ticks at this one."""
+        """The smallest budget, for a message; this account would have ``total`` ticks."""
         spent, reserved = account.amount(account.spent), account.amount(account.reserved)
         used, least = account.amount(account.spent + account.reserved), ""
         if account is not self.ledger.accounts[0]:
@@ -181,12 +181,12 @@ class ChangeWriter:
         return f"must be at least {used:.15g}, because {text}"
 
     def add_arm(self, **facts: Any) -> int:
-        """A new arm; as :meth:`Controller.add_arm`."""
+        """Add an arm; see :meth:`Controller.add_arm`."""
         self._try(ArmAdded(_plain_facts("arm_added", facts)))
         return self.core.controller.task.arm_count - 1
 
     def reprice(self, **facts: Any) -> None:
-        """Other known prices of an arm; as :meth:`Controller.reprice`."""
+        """Change the known prices of an arm; see :meth:`Controller.reprice`."""
         self._try(Repriced(_plain_facts("repriced", facts)))
 
     def retire_arm(self, arm: int | str) -> None:
@@ -205,7 +205,7 @@ class ChangeWriter:
         settings: CampaignSettings,
         digest: str,
     ) -> None:
-        """Go on with a policy that has learned again, or with other settings."""
+        """Continue with a policy that has learned from the log, or with other settings."""
         core, ledger = self.core, self.ledger
         trial = Core(core.given)
         trial.controller, trial.policy_text, trial.digest = core.controller, text, digest
@@ -220,7 +220,7 @@ class ChangeWriter:
         self.emit(Changed(**trial.state(), moves=moves))
 
     def _try(self, body: Body) -> None:
-        """Emit an event whose arguments the controller checks: first on a copy."""
+        """Emit an event after a copy of the controller has checked its arguments."""
         trial = ChangeWriter(
             Core.restore(self.core.snapshot(), self.core.given), self.hash, self.turn, ""
         )
@@ -234,10 +234,10 @@ class ChangeWriter:
 
 
 def _plain_facts(kind: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments as others will read them."""
+    """Arguments as plain JSON values."""
     try:
         made = dict(json.loads(json.dumps(facts, default=lambda value: value.item())))
-        encode(made)  # raises at half a character
+        encode(made)  # raises for half of a surrogate pair
     except (TypeError, ValueError, AttributeError):
         what = {"arm": dict(facts)}
         raise InputError(f"{kind}: {shown(what)}: must be plain numbers and words") from None

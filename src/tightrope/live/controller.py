@@ -1,8 +1,8 @@
-"""A policy that decides for real: ask for an arm, tell what came of it.
+"""A policy that decides live: ask for an arm, report the outcome.
 
-Nothing is stored on a disk here and nothing is reserved: this is the policy alone, at the speed
-of its arithmetic. All that it remembers is one :class:`~tightrope.kernels.run_state.RunState`, so a
-controller can be copied, compared, pickled, and saved with ``snapshot``.
+The controller runs the policy alone; it stores nothing on disk and reserves no money. Its state is
+one :class:`~tightrope.kernels.run_state.RunState`, so a controller can be copied, compared,
+pickled, and saved with ``snapshot``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tightrope.live.arms import MovingRun
 from tightrope.live.background import Background
 from tightrope.live.estimate import estimate_of
 from tightrope.live.outlook import Outlook, outlook_of
-from tightrope.live.past import Past, learn_past, rows_of_past
+from tightrope.live.past import PastData, learn_past, rows_of_past
 from tightrope.live.rebuild import new_state
 from tightrope.policies.base import Policy
 from tightrope.policies.faults import wrong_arm
@@ -34,7 +34,7 @@ from tightrope.showing import html_of
 
 __all__ = ["Controller"]
 
-PLAIN = frozenset((float, int))  # numbers that compiled code takes as they are
+PLAIN = frozenset((float, int))  # types that compiled code accepts directly
 
 WHOLE = (int, np.integer)
 
@@ -54,24 +54,24 @@ class Controller(MovingRun):
     >>> Controller.restore(controller.snapshot()) == controller
     True
 
-    Several arms may be asked for before their outcomes are told, in any order: until then a pull
-    counts as if it had come out as expected (``policies.parts.flight``). One that was not made
-    after all is given back with ``void``. Arms may come and go: ``add_arm``, ``retire_arm``,
-    ``reprice``, and ``ask(eligible=...)`` for one decision. Not for several threads at once.
+    You can ask for several arms before their outcomes are reported, and report in any order. Until
+    then a pull counts with its expected outcome (``policies.parts.flight``). ``void`` cancels a
+    pull that was not made. Arms can change: see ``add_arm``, ``retire_arm``, ``reprice``, and
+    ``ask(eligible=...)`` for one decision. A controller is not thread-safe.
     """
 
     def __new__(cls, task: Any = None, *_: Any, **__: Any) -> Any:
         """One for requests with types, where the task has contexts."""
-        return object.__new__(cls._class_for(task))
-
-    @classmethod
-    def _class_for(cls, task: Any) -> type[Controller]:
         stated = getattr(task, "stated", None)
         if stated is None or stated.whole.contexts is None:
-            return cls
+            return object.__new__(cls)
         from tightrope.live.typed import TypedController
 
-        return TypedController
+        return object.__new__(TypedController)
+
+    @classmethod
+    def _made_for(cls, task: Any) -> Any:
+        return cls.__new__(cls, task)
 
     @also_called("budgets", "budget")
     def __init__(
@@ -82,10 +82,10 @@ class Controller(MovingRun):
         *,
         seed: int = 0,
         background: bool = False,
-        learn_from: Past | None = None,
+        learn_from: PastData | None = None,
         weight: float = 0.3,
     ) -> None:
-        """``budget`` in the task's cost units; ``seed`` is for policies that toss coins.
+        """``budget`` is in the task's cost units; ``seed`` is for randomised policies.
 
         Of a problem a learning policy sees the task alone; one that knows the laws needs a problem.
         ``background``: see :meth:`restore`. ``learn_from``: a ``Log`` or a ``FullTable`` of the
@@ -108,20 +108,20 @@ class Controller(MovingRun):
         if learn_from is not None:
             self._learn_past(learn_from, weight)
 
-    def _learn_past(self, past: Past, weight: float) -> None:
+    def _learn_past(self, past: PastData, weight: float) -> None:
         self._remember()
         rows = self._past_rows(past)
         learn_past(self._state, self.policy, self.task, past, rows, weight)
 
-    def _past_rows(self, past: Past) -> npt.NDArray[np.int64]:
+    def _past_rows(self, past: PastData) -> npt.NDArray[np.int64]:
         """The row of every line of a log: its arm."""
         return rows_of_past(past, self.task)[0]
 
     def ask(self, eligible: Iterable[int | str] | None = None) -> int:
-        """The arm to pull next, numbered from 0: it is in flight until it is told, or voided.
+        """The number, from 0, of the arm to pull next. It is in flight until reported or voided.
 
-        ``eligible``: the arms, by number or name, that may be pulled this time; default all that
-        are not retired.
+        ``eligible``: the arms, by number or name, that can be pulled this time; default: all arms
+        that are not retired.
         """
         arm = self._arm
         if arm < 0 or self._asides or self._alone >= 0 or eligible is not None:
@@ -135,9 +135,9 @@ class Controller(MovingRun):
         return arm
 
     def choose(self, eligible: Iterable[int | str] | None = None) -> int:
-        """The arm to pull next, whatever is spent; it is not in flight before ``launch``.
+        """The arm to pull next, even if the budget is spent; ``launch`` puts it in flight.
 
-        A policy's coins are tossed: a decision that was not carried out is not made again.
+        This draws the policy's random numbers, so the next call may choose another arm.
         """
         if self._alone >= 0:
             self._count_alone()
@@ -148,15 +148,15 @@ class Controller(MovingRun):
         return self._arm
 
     def _look_at(self, compiling: Background) -> None:
-        """Use compiled functions from the moment when they are there."""
+        """Use compiled functions as soon as they are ready."""
         if compiling.made is not None or compiling.failed:
             self._set_calls(compiling.made)
             self._compiling = None
 
     def pass_over(self, eligible: Iterable[int | str] | None = None) -> None:
-        """Do to the state what ``choose`` does, for a decision that was made elsewhere."""
+        """Change the state as ``choose`` does, for a decision made elsewhere."""
         self._count_alone()
-        if self._mindless and self._asides:  # nothing but the count of decisions changes
+        if self._mindless and self._asides:  # only the count of decisions changes
             self._remember()
             if not self._explored:
                 self._counts[ASKED] += 1
@@ -165,7 +165,7 @@ class Controller(MovingRun):
         self.choose(eligible)
 
     def ask_many(self, count: int, eligible: Iterable[int | str] | None = None) -> list[int]:
-        """As many arms to pull next, each decided with those before it in flight."""
+        """The next ``count`` arms, each decided with the earlier ones in flight."""
         allowed = None if eligible is None else list(eligible)
         return [self.ask(allowed) for _ in range(count)]
 
@@ -178,7 +178,7 @@ class Controller(MovingRun):
             raise ExhaustedError(f"{what}; no pull is left")
 
     def _decide(self, eligible: Iterable[int | str] | None) -> int:
-        """The next arm, also with pulls in flight or arms that may not be pulled."""
+        """The next arm, with pulls in flight or arms that cannot be pulled."""
         if beside := self._asides or eligible is not None:
             stand_ins = self._stand_ins(eligible)
             if not self._state.spec.remembers:
@@ -201,11 +201,11 @@ class Controller(MovingRun):
         reward: float | None = None,
         penalty: Penalty = None,
     ) -> None:
-        """What a pull of ``arm`` (its number or name) cost, earned and incurred.
+        """Report the cost, reward and penalties of a pull of ``arm`` (its number or name).
 
-        ``penalty``: a number, one for each limit in order, or by the limits' names. What the task
-        knows may be left out; if it is told, it has to agree. An outcome above a scale that grows
-        makes it grow.
+        ``penalty``: one number, one for each limit in order, or a mapping by the limits' names.
+        Known outcomes can be left out; if reported, they must agree with the task. An outcome above
+        a growing scale makes the scale grow.
         """
         if (
             arm.__class__ is int
@@ -216,7 +216,7 @@ class Controller(MovingRun):
         ):
             try:
                 known = self._tell(arm, cost, reward, penalty)
-            except (OverflowError, TypeError):  # a whole number beyond the range of floats
+            except (OverflowError, TypeError):  # an integer beyond the range of floats
                 known = REFUSED
             if known != REFUSED:
                 self._arm = known if self._explored else NOTHING
@@ -228,7 +228,7 @@ class Controller(MovingRun):
         self._tell_any(arm, cost, reward, penalty)
 
     def _tell_any(self, arm: int | str, cost: Any, reward: Any, penalty: Any) -> None:
-        """Take a report in any form, also one above a scale or its cap: the rest is charged."""
+        """Process a report in any form, also above a scale or its cap: the excess is charged."""
         number, excess = self.number_of(arm), list[float]()
         given = self.form.in_order(number, cost, reward, penalty)
         values = self.form.checked(number, given)
@@ -236,13 +236,13 @@ class Controller(MovingRun):
             values, excess = self._make_room(values)
         penalties = self.form.all_penalties(number, values)
         if not self._learn(number, values[0], values[1], penalties):
-            raise AssertionError("a report was refused for no reason")
+            raise AssertionError("a report was refused without a reason")
         if any(excess):
             self._beside.cut += 1
             self.charge(excess[0], dict(zip(self.task.told, excess[2:], strict=True)))
 
     def _learn(self, arm: int, cost: float, reward: float, penalties: Sequence[float]) -> bool:
-        """Learn from a report in full; False, and nothing changes, if it is above a scale."""
+        """Learn from a report; returns False and changes nothing if it is above a scale."""
         if len(penalties) > 1:
             self._state.run.told[:] = penalties
         known = self._tell(arm, cost, reward, penalties[0] if penalties else 0.0)
@@ -253,10 +253,10 @@ class Controller(MovingRun):
         return True
 
     def tell_row(self, arm: int, row: npt.NDArray[np.float64]) -> None:
-        """As ``tell``, at the speed of compiled code, with nothing left out.
+        """Same as ``tell``, without checks in Python: all outcomes must be given.
 
-        ``row`` [2 + M]: cost, reward, and the penalty of every limit in order, also of those that
-        follow from other outcomes or are known, which have to agree.
+        ``row`` [2 + M]: cost, reward, and the penalty of every limit in order. Penalties that are
+        known or follow from other outcomes must be included and agree.
         """
         cost, reward, *penalties = row.tolist()
         if self._capped or not self._learn(arm, cost, reward, penalties):
@@ -264,12 +264,12 @@ class Controller(MovingRun):
 
     @property
     def spent(self) -> float:
-        """The cost of all pulls told so far."""
+        """The cost of all pulls reported so far."""
         return self._spent[0] * self.task.scales.cost
 
     @property
     def exhausted(self) -> bool:
-        """Whether the pulls told so far have exceeded the budget, or a hard limit."""
+        """Whether the reported pulls have exceeded the budget or a hard limit."""
         return self._spent[0] > self._last or (self._hard and bool(self._state.used_up))
 
     @property
@@ -280,12 +280,12 @@ class Controller(MovingRun):
 
     @property
     def pulls(self) -> list[int]:
-        """How often each arm was pulled [K], as far as it was told."""
+        """The number of reported pulls of each arm [K]."""
         return list(map(int, self._state["totals"][:, 0]))
 
     @property
     def means(self) -> list[list[float | None]]:
-        """The mean outcome of each arm so far [K][2 + M], in the user's units; None if untold."""
+        """The mean outcome of each arm [K][2 + M], in the user's units; None without reports."""
         totals, scales = self._state["totals"], self.task.scales.channels
         return [
             [float(total / pulls * scale) if pulls else None
@@ -294,12 +294,12 @@ class Controller(MovingRun):
         ]  # fmt: skip
 
     def outlook(self, doubt: float = 0.01, *, estimate: bool = False) -> Outlook:
-        """What can be said now about the end of the run: a bound on the chance to break each limit.
+        """Bounds and projections for the end of the run, such as the chance to break each limit.
 
-        ``doubt``: the chance, at most, that what is said of the arms' rates is wrong. It holds for
-        arms that do not change, and decisions that were told before the next one is asked for.
-        ``estimate``: also estimate that chance, by 200 runs of the policy from here to the end;
-        that takes up to a second or two, and none is made if more would be needed.
+        ``doubt``: the largest chance that the bounds on the arms' rates are wrong. It holds if the
+        arms do not change and each decision is reported before the next one. ``estimate``: also
+        estimate the chance to break each limit with 200 simulated runs of the policy from here to
+        the end. This takes up to two seconds; if it would take longer, there is no estimate.
         """
         found = outlook_of(self, doubt)
         ends = estimate_of(self, found.pulls_left) if estimate and found.limits else None

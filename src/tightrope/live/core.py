@@ -1,16 +1,16 @@
-"""A campaign's state: the ledger, and the policy that learns. ``choose`` and ``follow`` are pure.
+"""A campaign's state: the ledger and the policy. ``choose`` and ``follow`` do no I/O.
 
 Promises kept here:
 
-P8 *Fail closed.* An event is followed before it is stored. What cannot be followed raises, and the
-   campaign halts; a state with events that were not stored is thrown away by its holder.
-P10 *Same decisions.* A decision is the ``Controller``'s own: with nothing in flight it is the one
-   that a simulated run makes, to the bit.
+P8 *Fail closed.* An event is applied before it is stored. If that raises, the campaign halts; a
+   state with events that were not stored is discarded.
+P10 *Same decisions.* The ``Controller`` makes every decision. With nothing in flight, it equals the
+   decision of a simulated run bit for bit.
 
-``choose`` looks at the state and says which arm to pull; a policy's coins are part of the state, so
-that it has to be followed by the event it led to, or thrown away. ``follow`` does all the changing.
-A decision is in its event and is never derived again: if another machine's arithmetic chose another
-arm, the event's arm counts.
+``choose`` reads the state and returns the arm to pull. It advances the policy's random numbers, so
+the state must then follow the event of this decision or be discarded. ``follow`` makes all other
+changes. A decision is stored in its event and never recomputed: if another machine's arithmetic
+would choose another arm, the arm in the event counts.
 """
 
 from __future__ import annotations
@@ -59,37 +59,37 @@ __all__ = [
 
 STOPS = ("hard", "paper", "soft")
 ON_OVERRUN = ("pause", "alert")
-MOST_PRICES = 1000  # changes of prices that reports of earlier tickets are judged by
+MOST_PRICES = 1000  # price changes that are kept to check reports of earlier tickets
 
 
 @dataclass(frozen=True)
 class CampaignSettings:
-    """What a campaign keeps to, besides its task and policy. Times in microseconds."""
+    """The settings of a campaign, besides its task and policy. Times are in microseconds."""
 
     stop: str = "hard"  # "hard" reserves and never overspends; "paper", "soft": the first crossing
-    expire_after: int = DAY  # how long a ticket is waited for
+    expire_after: int = DAY  # time until a ticket expires
     starts: int | None = None  # of an even release
     ends: int | None = None
     per_day: float | None = None  # of the budget, at most, in one day of UTC
-    shadow: bool = False  # another system acts: nothing is reserved
+    shadow: bool = False  # another system decides: nothing is reserved
     quarantine_most: int = 1000  # refused reports that are kept
     on_overrun: str = "pause"  # or "alert": the campaign goes on, and its status shows the overrun
 
-    @cached_property  # it is looked at with every event
+    @cached_property  # it is read with every event
     def reserves(self) -> bool:
         """Whether money is reserved for tickets."""
         return self.stop == "hard" and not self.shadow
 
 
 class Core:
-    """The state of a campaign after the events that it has followed."""
+    """The state of a campaign after the events applied so far."""
 
     def __init__(self, policy: Policy | None = None) -> None:
-        """``policy``: for one whose class cannot be found by its name."""
+        """``policy``: needed if its class cannot be found by its name."""
         self.ledger = Ledger()
         self.settings = CampaignSettings()
         self.controller: Controller = cast(Controller, None)
-        self.digest = ""  # of the program that the learned state belongs to
+        self.digest = ""  # of the program that wrote the learned state
         self.program = ""  # its version, if it took over from another
         self.policy_text = ""
         self.code = ""  # the SHA-256 of the policy's code, if it is not tightrope's
@@ -100,10 +100,10 @@ class Core:
     # Following the log.
 
     def follow(self, event: Event, chosen: bool = False) -> None:
-        """Take an event; ``chosen`` if ``choose`` has just made this decision."""
+        """Apply an event; ``chosen``: ``choose`` has just made this decision."""
         try:
             closed = self.ledger.follow(event)
-            if chosen:  # and has tossed the policy's coins
+            if chosen:  # and has drawn the policy's random numbers
                 self.controller.launch(event.body.arm)  # type: ignore[attr-defined]
             else:
                 event.body.learn(self, event, closed)
@@ -113,12 +113,12 @@ class Core:
             raise cannot_follow(event, error) from error
 
     def add_arm(self, facts: Mapping[str, Any]) -> None:
-        """A new arm; as :meth:`Controller.add_arm`."""
+        """Add an arm; see :meth:`Controller.add_arm`."""
         self.controller.add_arm(**facts)
         self._look_at_task()
 
     def reprice(self, seq: int, prices: Mapping[str, Any]) -> None:
-        """Other prices from event ``seq`` on; tickets in flight keep those of their ask."""
+        """Change prices from event ``seq`` on; tickets in flight keep their old prices."""
         controller = self.controller
         arm = controller.number_of(prices["arm"])
         before = [None if isnan(one) else float(one) for one in controller.task.known_outcomes[arm]]
@@ -129,7 +129,7 @@ class Core:
     def _price_then(
         self, arm: int, account: int, reserved: Sequence[int], asked: int
     ) -> float | None:
-        """A known price when a ticket was asked for, by event ``asked``; None if it is as now."""
+        """The known price when a ticket was created by event ``asked``; None if unchanged."""
         if self.settings.reserves:
             if not reserved or reserved[account] == self._reserved[arm][account]:
                 return None
@@ -141,20 +141,20 @@ class Core:
         return None
 
     def charge(self, ticks: Sequence[int]) -> None:
-        """Charge the policy so many ticks per account; no arm learns from it."""
+        """Charge the policy an amount of ticks per account; no arm learns from it."""
         if not any(ticks):
             return
         cost, *rest = (a.amount(t) for a, t in zip(self.ledger.accounts, ticks, strict=True))
         self.controller.charge(cost, dict(zip(self._hard, rest, strict=True)))
 
     def forfeit(self, closed: Open | None) -> None:
-        """Charge what was reserved for a ticket of which nothing is known."""
+        """Charge the reservation of a ticket without a report."""
         if closed is not None:
             self.controller.void(closed.arm)
             self.charge(closed.reserved)
 
     def take_state(self, body: Stateful) -> None:
-        """Go on with the policy's state that an event carries."""
+        """Continue with the policy's state in an event."""
         self.digest, self.policy_text = body.digest, body.policy
         self.program = body.program or self.program
         self.settings = CampaignSettings(**body.settings)
@@ -176,13 +176,13 @@ class Core:
     def choose(
         self, now: int, eligible: Sequence[int] | None = None
     ) -> tuple[int, tuple[int, ...] | None]:
-        """The next decision at log time ``now``; raises if there is none to be made.
+        """The next decision at log time ``now``; raises if no decision is possible.
 
-        The arm, and the arms among which it was chosen if not all.
+        Returns the arm, and the arms it was chosen from if not all.
         """
         ledger, controller = self.ledger, self.controller
         if ledger.closed:
-            text = "the campaign is closed; it takes reports, but makes no decisions"
+            text = "the campaign is closed; it accepts reports, but makes no decisions"
             raise CampaignError(text, "closed")
         if ledger.paused is not None:
             text = f"the campaign is paused ({ledger.paused}); resume it first"
@@ -192,14 +192,14 @@ class Core:
             arm = ledger.pinned
             if allowed is not None and arm not in allowed:
                 raise CampaignError(
-                    f"arm {controller.arm_name(arm)!r} is pinned, but may not be pulled now"
+                    f"arm {controller.arm_name(arm)!r} is pinned, but is not eligible now"
                 )
         else:
             arm = controller.choose(allowed)
         return arm, allowed
 
     def _affordable(self, now: int, eligible: Sequence[int] | None) -> tuple[int, ...] | None:
-        """The arms that may be pulled: None for all; raises if there is none."""
+        """The arms that can be pulled: None for all; raises if there is none."""
         accounts, settings = self.ledger.accounts, self.settings
         if not settings.reserves:
             if any(account.spent > account.budget for account in accounts):
@@ -225,7 +225,7 @@ class Core:
         return fits
 
     def _released(self, now: int) -> int:
-        """What may be spent or reserved of the budget by now, beyond what is already."""
+        """How much more of the budget can be spent or reserved by now."""
         account, settings, ledger = self.ledger.accounts[0], self.settings, self.ledger
         used = account.spent + account.reserved
         room = account.budget - used
@@ -239,7 +239,7 @@ class Core:
         return room
 
     def _nothing_fits(self, now: int, arms: Sequence[int]) -> TightropeError:
-        """Why no arm can be paid for, and when that changes."""
+        """The error if no arm can be paid for, with the time when that changes."""
         account, ledger, settings = self.ledger.accounts[0], self.ledger, self.settings
         least = min((self._reserved[arm][0] for arm in arms), default=0)
         free = [one.free for one in ledger.accounts]
@@ -254,8 +254,8 @@ class Core:
             return WaitError(f"no budget is released before {when(at).isoformat()}", when(at))
         if ledger.tickets and settings.reserves:
             return WaitError(
-                f"all of the budget that is left is reserved for {len(ledger.tickets)} pulls in"
-                " flight; ask again after one of them is told"
+                f"the remaining budget is reserved for {len(ledger.tickets)} pulls in flight; "
+                "ask again after one of them is reported"
             )
         return self._exhausted()
 
@@ -271,7 +271,7 @@ class Core:
 
     @property
     def exhausted(self) -> bool:
-        """Whether no pull can be paid for, whatever is told of those in flight."""
+        """Whether no pull can be paid for, whatever the pulls in flight cost."""
         accounts = self.ledger.accounts
         if not self.settings.reserves:
             return any(account.spent > account.budget for account in accounts)
@@ -293,11 +293,11 @@ class Core:
         reserved: Sequence[int] = (),
         asked: int = 0,
     ) -> Told:
-        """A report that was checked, which moves no money yet; raises an ``InputError`` otherwise.
+        """Check a report without moving money; raises an ``InputError``.
 
-        A cost, or a penalty with a hard limit, above what is possible is taken in full; the policy
-        learns from the part that is possible. A known price is the one of the ask: what was
-        ``reserved``, or where nothing is, the one at event ``asked``.
+        A cost, or a penalty with a hard limit, above its largest value is charged in full; the
+        policy learns only from the part up to it. The known price is the one when the ticket was
+        created: what was ``reserved``, or without a reservation the price at event ``asked``.
         """
         accounts, form = self.ledger.accounts, self.controller.form
         given = form.in_order(arm, cost, reward, penalty)
@@ -312,7 +312,7 @@ class Core:
             elif isinstance(value, Real) and most < cast(float, value) < LARGEST:
                 possible[place] = most
                 if known and is_price(value, most):
-                    given[place] = most  # the noise of floats is no overrun
+                    given[place] = most  # rounding is no overrun
                 else:
                     over = True
         values = form.checked(arm, possible)
@@ -331,9 +331,9 @@ class Core:
     def overruns(
         self, arm: int, account: int, amount: float, reserved: Sequence[int], asked: int
     ) -> bool:
-        """Whether an amount is above what was reserved for a ticket, or else above the possible.
+        """Whether an amount is above the ticket's reservation or, without one, the largest value.
 
-        ``asked``: the number of the event with which the ticket was asked for.
+        ``asked``: the number of the event that created the ticket.
         """
         most = inf
         if self.settings.reserves:
@@ -347,7 +347,7 @@ class Core:
     # Snapshots.
 
     def snapshot(self) -> bytes:
-        """All of it as bytes."""
+        """The whole state as bytes."""
         head: dict[str, Any] = {
             "ledger": self.ledger.table(),
             "settings": asdict(self.settings),
@@ -364,7 +364,7 @@ class Core:
 
     @classmethod
     def restore(cls, saved: bytes, policy: Policy | None = None) -> Core:
-        """The state that a snapshot is of."""
+        """The state in a snapshot."""
         try:
             return cls._restored(saved, policy)
         except TightropeError:
@@ -388,7 +388,7 @@ class Core:
         return made
 
     def state(self) -> dict[str, Any]:
-        """What an event carries that others take the policy's state from."""
+        """The fields of an event that carries the policy's state."""
         return {
             "policy": self.policy_text,
             "digest": self.digest,
@@ -399,21 +399,21 @@ class Core:
 
 
 def kept_ledger(saved: bytes) -> Ledger:
-    """The ledger in a snapshot, whatever became of the policy."""
+    """The ledger in a snapshot, without the policy."""
     return Ledger.of_table(json.loads(saved.partition(b"\n")[0])["ledger"])
 
 
 def cannot_follow(event: Event, error: Exception) -> HaltedError:
-    """The error for an event that cannot be followed."""
+    """The error for an event that cannot be applied."""
     told = " ".join(str(error).split()) or type(error).__name__
-    return HaltedError(f"event {event.seq} ({event.kind}): cannot be followed ({told:.200})")
+    return HaltedError(f"event {event.seq} ({event.kind}): cannot be applied ({told:.200})")
 
 
 def restored(state: bytes, text: str, code: str, policy: Policy | None) -> Controller:
-    """A controller from its snapshot; the policy's class is looked for by its name.
+    """A controller from its snapshot; the policy's class is found by its name.
 
-    ``code``: the SHA-256 of the policy's code, as recorded, or "". ``policy``: in place of one that
-    is not found, or that must not be run.
+    ``code``: the recorded SHA-256 of the policy's code, or "". ``policy``: used if the class is not
+    found or must not run.
     """
     missing = None
     if policy is None or policy.label != text:
@@ -442,5 +442,5 @@ def is_newer(version: str, other: str) -> bool:
 
 
 def digest_of(controller: Controller) -> str:
-    """What the learned state belongs to: see ``compatibility``."""
+    """The program version of the learned state; see ``compatibility``."""
     return decisions_of(type(controller.policy))

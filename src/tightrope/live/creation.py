@@ -1,4 +1,4 @@
-"""Open a campaign: create it in its store, or go on with the one that is there."""
+"""Open a campaign: create it in its store, or open the existing one."""
 
 from __future__ import annotations
 
@@ -67,17 +67,18 @@ def open_campaign(
     on_overrun: str = "pause",
     who: str | None = None,
 ) -> Campaign:
-    """Create a campaign, or go on with the one of this name.
+    """Create a campaign, or open the one with this name.
 
-    There are many arguments because all that a campaign keeps to is said here, once.
     ``store``: the path of a SQLite file, or ``postgresql://...``. ``task`` and ``budget`` are
-    needed to create it; to go on they may be left out, and have to agree if they are given.
-    ``stop``: "hard" reserves each arm's largest cost before it is pulled and never overspends;
-    "paper" ends after the first crossing. ``expire_after``: seconds, or a timedelta, after which a
-    ticket is not waited for. ``release="even"`` between ``starts`` and ``ends``, and at most
-    ``per_day``, hold the budget back. ``shadow``: decide only; another system acts.
-    ``on_overrun``: what happens after a report or an amendment above its reservation. "pause":
-    no more decisions until ``resume``. "alert": the campaign goes on, and the status counts it.
+    needed to create a campaign. To open one they can be left out; if given, they must agree.
+    ``stop``: "hard" reserves each arm's largest cost before a pull and never overspends; "paper"
+    ends after the pull that exceeds the budget. ``expire_after``: seconds, or a timedelta, until a
+    ticket expires. ``release="even"`` releases the budget evenly between ``starts`` and ``ends``;
+    ``per_day`` caps the spending of a day. ``shadow``: only recommend; another system decides.
+    ``on_overrun``: the reaction to a report or an amendment above its reservation. "pause" stops
+    decisions until ``resume``; "alert" goes on and counts it in the status.
+
+    There are many parameters because a campaign's settings are all given here.
 
     >>> import tempfile
     >>> from tightrope import Task, open_campaign
@@ -113,7 +114,7 @@ def open_campaign(
 def notices_of(
     name: str, task: Task, settings: CampaignSettings, budget: float, policy: Policy
 ) -> dict[str, type[Warning]]:
-    """What somebody who creates a campaign would want to know, with the kinds of warnings."""
+    """Warnings for the creator of a campaign, with their categories."""
     found, scales = dict[str, type[Warning]](), task.scales
     if settings.stop == "soft":
         loose = (uncapped(task) or ["cost"])[0]
@@ -173,7 +174,9 @@ def _create(
     settings: CampaignSettings,
     who: str | None,
 ) -> None:
-    """Write a campaign's first event, unless another process is faster."""
+    """Write a campaign's first event, if no other process was faster."""
+    if task.stated.contexts is not None:
+        raise InputError("contexts: campaigns do not take them yet; use a Controller instead")
     controller = Controller(task, policy, budget, seed=seed, background=True)
     known = controller.task
     loose = uncapped(known)
@@ -191,7 +194,7 @@ def _create(
     moves = [account.ticks(total) for account, (_, total) in zip(made, accounts, strict=True)]
     least = min(one[0] for one in reservations(known, made, settings.reserves))
     if settings.per_day is not None and made[0].ticks(settings.per_day) < least:
-        what = f"must be at least {made[0].amount(least):g}, which a pull may cost"
+        what = f"must be at least {made[0].amount(least):g}, the largest cost of a pull"
         raise InputError(f"per_day = {settings.per_day:g}: {what}")
     body = Created(
         **core.state(),

@@ -1,15 +1,15 @@
-"""An estimate of how a live run ends: forward runs of its own policy, from a copy of its state.
+"""An estimate of how a live run ends: forward runs of its policy from a copy of its state.
 
-Nothing is proved of it. For a forward run, what is believed of the arms is drawn, and the policy
-goes on with such arms until the budget is spent. So both luck and what is not known yet are in the
-share of forward runs that end above a limit.
+The estimate is not proved. Each forward run draws the arms' means from a posterior and runs the
+policy until the budget is spent. So the share of forward runs that end above a limit reflects both
+randomness and uncertainty about the arms.
 
-A state has sums only: of an arm's outcome in n pulls S, and of its squares Q. A forward run takes
-0 or u = Q / S for it, which has the mean and the variance that were seen if the chance of u is
-S / (n u). That chance is drawn from Beta(S / u + q, n - S / u + 1 - q): the prior counts as one
-pull, with the chance q of all arms. An outcome that was never above 0 has the u of all arms. The
-outcomes of a pull are drawn independently, but for those that are known and shares of others. Pulls
-in flight are decided again. Letters: K arms, M limits, C = 2 + M channels, R forward runs.
+A state has only sums: S of an arm's outcome in n pulls and Q of its squares. A forward run draws 0
+or u = Q / S, which has the observed mean and variance if the chance of u is S / (n u). That chance
+is drawn from Beta(S / u + q, n - S / u + 1 - q): the prior counts as one pull, with the chance q of
+all arms. An outcome that was never above 0 has the u of all arms. The outcomes of a pull are drawn
+independently, except for those that are known and shares of others. Pulls in flight are decided
+again. Letters: K arms, M limits, C = 2 + M channels, R forward runs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FORWARD", "estimate_of"]
 
-FORWARD, FEWEST = 200, 50  # forward runs, and the fewest that say something
+FORWARD, FEWEST = 200, 50  # forward runs, and the fewest for an estimate
 WORK = 200_000_000  # of all forward runs, at most: a second or two
 LONGER = 3.0  # times the pulls that are expected to be left, at most, in a forward run
 
@@ -40,10 +40,10 @@ Floats = npt.NDArray[np.float64]
 
 
 def estimate_of(controller: Controller, pulls_left: float | None) -> tuple[int, list[float]] | None:
-    """How many forward runs there were, and the share that ends above each limit [M].
+    """The number of forward runs, and the share that ends above each limit [M].
 
-    None before the first cost, while the policy is not compiled, if it fails, and where it would
-    take too long: a pull takes about as long as (10 + K) M^2 units of ``WORK``.
+    None before the first cost, while the policy is not compiled, if it fails, and if it would take
+    too long: a pull takes about (10 + K) M^2 units of ``WORK``.
     """
     if pulls_left is None:
         return None
@@ -57,9 +57,9 @@ def estimate_of(controller: Controller, pulls_left: float | None) -> tuple[int, 
 
 
 class _Forward(NamedTuple):
-    """Where forward runs ended, normalised."""
+    """The totals of forward runs, normalised."""
 
-    cost: Floats  # [R] the budget, or what was spent in a run that was not played to its end
+    cost: Floats  # [R] the budget, or the cost spent in an unfinished run
     pulls: Floats  # [R]
     reward: Floats  # [R]
     penalty: Floats  # [R, M]
@@ -72,7 +72,7 @@ def _above(task: Task, ends: _Forward, m: int) -> Any:
 
 
 def _forward(controller: Controller, runs: int, longest: int) -> _Forward | None:
-    """Go on from the controller's state, so many times, for ``longest`` pulls at most."""
+    """Run ``runs`` times from the controller's state, for at most ``longest`` pulls."""
     copied = controller.copy()
     if controller.retired:
         copied._remember()  # decisions among some of the arms need a ``State``
@@ -102,7 +102,7 @@ def _forward(controller: Controller, runs: int, longest: int) -> _Forward | None
 
 
 def _beside(copied: Controller) -> tuple[Any, ...]:
-    """What the loop takes in addition where some arms may not be pulled: see ``kernels.moving``."""
+    """The loop's additional arguments if some arms cannot be pulled: see ``kernels.moving``."""
     if not copied.retired:
         return ()
     state, slots = copied._state, np.int64(1)
@@ -112,7 +112,7 @@ def _beside(copied: Controller) -> tuple[Any, ...]:
 
 
 def _laws(task: Task, state: RunState, runs: int) -> Iterator[tuple[Any, ...]]:
-    """For each forward run the distributions of outcomes, as ``engine.laws`` has them."""
+    """The outcome distributions of each forward run, as in ``engine.laws``."""
     pulls, totals, squares = _sums(state)
     with np.errstate(invalid="ignore"):
         usual = np.nan_to_num(squares.sum(axis=0) / totals.sum(axis=0), nan=1.0)
@@ -146,5 +146,5 @@ def _sums(state: RunState) -> tuple[Floats, Floats, Floats]:
     record, found = state.record, np.zeros((2, len(book), book.shape[1] - 1))
     for to, sums in zip(found, (record.totals, record.squares), strict=True):
         seen = sums.reshape(len(book), -1)
-        to[:, : seen.shape[1]] = seen  # without limits there is a penalty more, which is always 0
+        to[:, : seen.shape[1]] = seen  # without limits there is one penalty, which is always 0
     return record.pulls, *found

@@ -1,9 +1,9 @@
 """The events of a campaign's log: how they are stored and exported, the chain of hashes.
 
-A log is one total order of events. Each says when, by whom and under which version of the rules it
-was written, and carries all that following it takes: the decision, the reported numbers, and the
-money that it moved, in ticks. Nothing is derived again from anything else, so money adds up in the
-same way for ever. ``kinds`` has the kinds of events and what they carry.
+A log is one total order of events. Each event records its time, its author and the version of the
+rules, and everything that replaying it needs: the decision, the reported numbers, and the money
+that it moved, in ticks. Nothing is derived from other data, so money always adds up the same way.
+``kinds`` lists the kinds of events and their fields.
 
 An event is encoded once. Its hash covers the text that is stored, and the hash before it.
 """
@@ -31,7 +31,7 @@ __all__ = [
     "text_of", "when", "words_of",
 ]  # fmt: skip
 
-VERSION = 2  # of the bodies and the rules by which they are followed; a newer one halts a process
+VERSION = 2  # of the bodies and of the rules to apply them; a newer one halts a process
 START = bytes(16)  # the hash before the first event
 new_hash = blake2b(digest_size=16).copy
 new = tuple.__new__  # of a NamedTuple, in half the time of its own
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """An event as it is followed."""
+    """An event as it is applied."""
 
     seq: int
     at: int
@@ -75,12 +75,12 @@ def stored(
 
 
 def event_of(row: Row, before: bytes | None = None) -> Event:
-    """The event that a row holds; raises if it is unknown, or does not follow ``before``."""
+    """The event in a row; raises if its kind is unknown or its hash does not follow ``before``."""
     seq, at, kind, ticket, who, version, text, own = row
     if not isinstance(version, int) or version > VERSION or kind not in KINDS:
         raise HaltedError(
-            f"event {seq}: kind {kind!r} of version {version}; must be known here, and"
-            f" at most version {VERSION}: a newer program wrote it, so upgrade this one"
+            f"event {seq}: kind {kind!r} of version {version}; must be a known kind and at most "
+            f"version {VERSION}: a newer program wrote it, so upgrade this one"
         )
     if before is not None and stored(before, *row[:7]).hash != own:
         raise HaltedError(f"event {seq}: its hash does not follow from the event before it")
@@ -101,7 +101,7 @@ NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 def text_of(body: Body) -> str:
-    """A body as JSON, in ASCII: so every store and every terminal can hold it."""
+    """A body as JSON in ASCII, which every store and terminal can hold."""
     text = encode(body).decode()
     return text if text.isascii() else NOT_ASCII.sub(lambda one: json.dumps(one[0])[1:-1], text)
 
@@ -135,9 +135,9 @@ def when(at: int) -> datetime:
 
 
 def line_of(row: Row, note: str | None = None) -> str:
-    """An event as a line of JSON, with all that is stored of it; the body verbatim.
+    """An event as a line of JSON with all stored fields; the body is verbatim.
 
-    Exports, archives, HTTP and the pages write the same.
+    Exports, archives, HTTP and the pages use this format.
     """
     head = {"seq": row.seq, "at": row.at, "time": when(row.at).isoformat(), "kind": row.kind}
     head |= {"ticket": row.ticket, "who": row.who, "version": row.version}
@@ -146,7 +146,7 @@ def line_of(row: Row, note: str | None = None) -> str:
 
 
 class Line(msgspec.Struct):
-    """What is read of such a line."""
+    """The fields read from such a line."""
 
     seq: int
     at: int | str  # a date in what the pages of 0.2 wrote
@@ -177,7 +177,7 @@ def row_of_line(line: str | bytes) -> Row:
 
 
 def words_of(row: Row, task: Task | None, amount: Callable[[float], str] = "{:g}".format) -> str:
-    """What an event says, in a few words; ``task``: where the names of arms are."""
+    """An event in a few words; ``task`` has the names of the arms."""
     try:
         return event_of(row).body.words(task, amount)
     except (HaltedError, LookupError):  # an event of a newer program

@@ -1,12 +1,12 @@
-"""Follow a campaign's log: the state after all of it, or up to an event.
+"""Replay a campaign's log: the state after all of it, or up to an event.
 
 Promises kept here:
 
-P7 *Constant cost.* A log is followed from its last snapshot.
-P8 *Fail closed.* An event that cannot be followed, or whose hash does not follow from the one
-   before, halts; the state is thrown away. So it is if the log is not the one that was followed.
-   A process halts where another version of the program takes over while it works, and for good; one
-   that starts goes on from an older version, and halts if a newer one has taken over.
+P7 *Constant cost.* A log is replayed from its last snapshot.
+P8 *Fail closed.* An event that cannot be applied, or whose hash does not follow from the one
+   before, halts the process and discards the state. So does a log that differs from the one read
+   before. A running process halts for good when another version of the program takes over. A
+   process that starts continues from an older version and halts if a newer one has taken over.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ class TakenOverError(HaltedError):
 
 
 class Follower:
-    """The state of a campaign, as far as its log was followed here."""
+    """The state of a campaign, as far as its log was read here."""
 
     def __init__(self, store: Store, name: str, policy: Policy | None) -> None:
-        """``policy``: for one whose class cannot be found by its name."""
+        """``policy``: needed if its class cannot be found by its name."""
         self.store, self.name, self.policy = store, name, policy
         self.core: Core | None = None  # to be read again
-        self.hash = START  # of the last event that was followed
-        self.replayed = 0  # events that were followed after the snapshot
-        self._began = inf  # the log's last event when it was first followed to its end
-        self._over: str | None = None  # why it is never followed here again
+        self.hash = START  # of the last event that was applied
+        self.replayed = 0  # events that were applied after the snapshot
+        self._began = inf  # the log's last event when it was first read to its end
+        self._over: str | None = None  # why this process never reads it again
 
     def forget(self) -> None:
-        """Throw the state away: it may hold events that are not in the log."""
+        """Discard the state: it may hold events that are not in the log."""
         self.core = None
 
     def load(self, upto: int | None = None) -> Core:
@@ -56,7 +56,8 @@ class Follower:
             rows = self.store.read(self.name, saved.seq - 1, 1)  # or the next, if it is archived
             if not rows or (rows[0].seq == saved.seq and rows[0].hash != saved.hash):
                 raise HaltedError(
-                    f"campaign {self.name!r}: the snapshot of event {saved.seq} is of another log"
+                    f"campaign {self.name!r}: the snapshot of event {saved.seq} belongs to "
+                    "another log"
                 )
             core, seen = Core.restore(saved.body, self.policy), saved.hash
             require_able(core, saved.seq, inf)
@@ -69,18 +70,19 @@ class Follower:
             if head is not None and head[0] > core.ledger.seq:
                 self.forget()
                 raise HaltedError(
-                    f"campaign {self.name!r}: the log ends at event {core.ledger.seq}, but event"
-                    f" {head[0]} was the last; the store is damaged: tightrope campaign verify"
+                    f"campaign {self.name!r}: the log ends at event {core.ledger.seq}, but "
+                    f"event {head[0]} was the last; the store is damaged, run: tightrope "
+                    "campaign verify"
                 )
         self.replayed = core.ledger.seq - (saved.seq if saved is not None else 0)
         return core
 
     def refreshed(self) -> Core:
-        """The state after all events that are committed now."""
+        """The state after all committed events."""
         return self.load() if self.core is None else self.follow_committed()
 
     def follow_committed(self, upto: int | None = None) -> Core:
-        """Go on to the end of the log, or to event ``upto``, outside of any turn."""
+        """Read to the end of the log, or to event ``upto``, outside of any turn."""
         assert self.core is not None
         while upto is None or self.core.ledger.seq < upto:
             seq = self.core.ledger.seq
@@ -100,7 +102,7 @@ class Follower:
         return self.core
 
     def _skip_archived(self) -> Core:
-        """Go on from a snapshot: events that were not followed here are archived."""
+        """Continue from a snapshot: the events in between are archived."""
         assert self.core is not None
         saved, seq = self.store.saved(self.name), self.core.ledger.seq
         if saved is None or saved.seq <= seq:
@@ -118,12 +120,13 @@ class Follower:
         if rows and rows[0].seq > seq:  # that one is archived
             if rows[0].seq > seq + 1:
                 core = self._skip_archived()
-            rows = [rows[0], *turn.read(core.ledger.seq)]  # the first was followed already
+            rows = [rows[0], *turn.read(core.ledger.seq)]  # the first was applied already
         elif not rows or rows[0].seq != seq or rows[0].hash != self.hash:
             self.forget()
             raise HaltedError(
-                f"campaign {self.name!r}: event {seq}, which was followed here, is not in the"
-                " store any more; was it restored from a backup? Open the campaign again"
+                f"campaign {self.name!r}: event {seq}, which this process has read, is no "
+                "longer in the store, which may be restored from a backup; open the campaign "
+                "again"
             )
         if len(rows) > 1:
             self.follow(rows[1:])
@@ -133,7 +136,7 @@ class Follower:
         return core
 
     def follow(self, rows: Sequence[Row]) -> None:
-        """Follow the next events; if one cannot be, the state is thrown away."""
+        """Apply the next events; if one fails, discard the state."""
         assert self.core is not None
         try:
             for event in events_of(rows, self.hash):
@@ -151,7 +154,7 @@ class Follower:
 
 
 def require_able(core: Core, seq: int, began: float) -> None:
-    """Raise if the version of the program that wrote event ``seq`` forbids this one to go on.
+    """Raise if this version of the program must not continue after event ``seq``.
 
     ``began``: the last event when this process began.
     """

@@ -1,8 +1,8 @@
-"""The kinds of events: what each carries, and how the ledger, the policy and people read it.
+"""The kinds of events: their fields, and how the ledger, the policy and readers use them.
 
-A kind is a class: its fields are the body of the event as JSON has it, ``enter`` is what it changes
-in the ledger besides money, ``learn`` what the policy makes of it, ``words`` how it reads.
-``KINDS`` lists them. Amounts of money are in ticks, per account; times are in microseconds.
+A kind is a class: its fields are the body of the event in JSON, ``enter`` changes the ledger
+besides money, ``learn`` changes the policy's state, ``words`` describes the event. ``KINDS`` lists
+them. Amounts of money are in ticks, per account; times are in microseconds.
 """
 
 from __future__ import annotations
@@ -32,28 +32,28 @@ Amount = Callable[[float], str]  # money as text
 
 
 class Body(Struct, omit_defaults=True, kw_only=True, gc=False):
-    """What an event carries."""
+    """The content of an event."""
 
     kind: ClassVar[str] = ""
     closes: ClassVar[bool] = False  # its ticket, if it is in flight
     moves: list[int] = []  # money: budget, spent, reserved of each account
 
     def enter(self, ledger: Ledger, event: Event) -> None:
-        """What the event changes in the ledger, besides money and the ticket that it closes."""
+        """Change the ledger, besides money and the ticket that the event closes."""
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
-        """What the event changes in the policy's state, after the ledger has followed it."""
+        """Change the policy's state, after the ledger."""
 
     def words(self, task: Task | None, amount: Amount) -> str:
-        """The event in a few words; ``task``: where the names of arms are."""
+        """The event in a few words; ``task`` has the names of the arms."""
         return ""
 
 
 class Stateful(Body, kw_only=True):
-    """An event that carries the policy's state: all that was learned starts anew from it."""
+    """An event with the policy's state, from which learning starts anew."""
 
     policy: str
-    digest: str  # of the program that the state belongs to
+    digest: str  # of the program that wrote the state
     settings: dict[str, Any]
     state: str  # a snapshot of the controller, in base 85
     program: str = ""  # the version that took over
@@ -105,14 +105,14 @@ class Upgraded(Stateful):
 
 
 class Asked(Body):
-    """A decision: a ticket, its arm, what is reserved for it."""
+    """A decision: a ticket, its arm, its reservation."""
 
     kind: ClassVar[str] = "asked"
     arm: int
     expires_at: int
-    ttl: int | None = None  # how long it is waited for, if it was asked for
-    eligible: list[int] | None = None  # the arms that it was asked for
-    among: list[int] | None = None  # the arms it was chosen from, if these are others
+    ttl: int | None = None  # time until it expires, if it was given
+    eligible: list[int] | None = None  # the eligible arms, if they were given
+    among: list[int] | None = None  # the arms it was chosen from, if they differ
     pinned: bool = False
 
     @property
@@ -149,13 +149,13 @@ class Told(Body):
     closes: ClassVar[bool] = True
     arm: int
     values: list[float]  # as they were reported: cost, reward, penalties
-    settled: list[int]  # what is spent on the ticket
-    penalties: list[float] | None = None  # [M], where these are not the reported ones
-    kept: list[float] | None = None  # the part of the values that is learned from, if not all
-    was: str | None = None  # what had become of the ticket before
+    settled: list[int]  # money spent on the ticket
+    penalties: list[float] | None = None  # [M], if they differ from the reported ones
+    kept: list[float] | None = None  # the part of the values to learn from, if not all
+    was: str | None = None  # the state of the ticket before
     undone: list[int] | None = None  # what it had been charged then
-    corrected: list[int] = []  # refused reports of the ticket, which this one replaces
-    over: bool = False  # whether it is above what was reserved or possible
+    corrected: list[int] = []  # refused reports of the ticket that this one replaces
+    over: bool = False  # whether it is above the reservation or the largest value
 
     @property
     def incurred(self) -> list[float]:
@@ -206,7 +206,7 @@ class Told(Body):
 
 
 class Voided(Body):
-    """A ticket that was not carried out."""
+    """A ticket that was not used."""
 
     kind: ClassVar[str] = "voided"
     closes: ClassVar[bool] = True
@@ -220,7 +220,7 @@ class Voided(Body):
 
 
 class Expired(Body):
-    """A ticket of which nothing was heard in time."""
+    """A ticket without a report in time."""
 
     kind: ClassVar[str] = "expired"
     closes: ClassVar[bool] = True
@@ -251,7 +251,7 @@ class Quarantined(Body):
 
 
 class Discarded(Body):
-    """A refused report that nobody will correct; or so many that were not kept."""
+    """A discarded report, or a number of refused reports that were not stored."""
 
     kind: ClassVar[str] = "discarded"
     of: int = 0  # the number of its event
@@ -266,11 +266,11 @@ class Discarded(Body):
 
 
 class Amended(Body):
-    """Other money for a ticket that was told."""
+    """Other money for a ticket that was reported."""
 
     kind: ClassVar[str] = "amended"
     shifts: dict[int, float] = {}  # of penalties, by the limits' numbers
-    over: bool = False  # whether it raises the money above what was reserved or possible
+    over: bool = False  # whether it raises the money above the reservation or the largest value
 
     def enter(self, ledger: Ledger, event: Event) -> None:
         for m, shift in self.shifts.items():
@@ -285,7 +285,7 @@ class Amended(Body):
 
 
 class Paused(Body):
-    """No decisions until it is resumed."""
+    """Decisions stop until the campaign is resumed."""
 
     kind: ClassVar[str] = "paused"
     why: str
@@ -298,7 +298,7 @@ class Paused(Body):
 
 
 class Resumed(Body):
-    """Decisions again."""
+    """Decisions resume."""
 
     kind: ClassVar[str] = "resumed"
 
@@ -307,7 +307,7 @@ class Resumed(Body):
 
 
 class Closed(Body):
-    """No decisions any more."""
+    """Decisions stop for good."""
 
     kind: ClassVar[str] = "closed"
 
@@ -316,7 +316,7 @@ class Closed(Body):
 
 
 class Pinned(Body):
-    """All decisions are one arm; or the policy's again."""
+    """All decisions are one arm, or the policy decides again."""
 
     kind: ClassVar[str] = "pinned"
     arm: int | None = None
@@ -398,7 +398,7 @@ class Restored(Body):
 
     kind: ClassVar[str] = "restored"
     epoch: int
-    doubtful: list[str]  # tickets that the store cannot vouch for
+    doubtful: list[str]  # tickets of uncertain state
 
     def enter(self, ledger: Ledger, event: Event) -> None:
         ledger.epoch, ledger.paused = self.epoch, "restored from a backup"

@@ -1,12 +1,12 @@
-"""The ledger of a campaign: its money and its tickets, as a fold over the log.
+"""The ledger of a campaign: its money and tickets, computed by a fold over the log.
 
-Promises kept here (docs/live.md says them in plain words):
+Promises kept here (explained in docs/live.md):
 
 P2 *Conservation.* For every account, budget = spent + reserved + free after every event, in whole
    ticks. Events carry the ticks that they move, so this fold is two additions per account and never
    changes with a version of the policy.
 P5 *Expiry.* A ticket is open until the event that closes it; only an ``expired`` event makes it
-   late, whatever the clock says.
+   late, not the clock.
 
 An account is the budget, or a hard limit. A tick is a power of ten of the account's own size:
 amounts below 10^13 ticks at the start, so that sums stay exact whole numbers below 2^53.
@@ -57,7 +57,7 @@ class Account:
 
     @property
     def free(self) -> int:
-        """What is neither spent nor reserved; negative after an overrun."""
+        """The money neither spent nor reserved; negative after an overrun."""
         return self.budget - self.spent - self.reserved
 
     def ticks(self, amount: float) -> int:
@@ -86,12 +86,12 @@ class Open(Struct, gc=False):
     expires_at: int
     eligible: tuple[int, ...] | None  # as it was asked for
     ttl: int | None  # likewise
-    state: str = "open"  # of one that is past: told, voided, expired, quarantined
+    state: str = "open"  # of a past one: told, voided, expired, quarantined
 
 
 @dataclass
 class Ledger:
-    """What the log says about money and tickets; no statistics, no decisions."""
+    """Money and tickets from the log; no statistics, no decisions."""
 
     accounts: list[Account] = field(default_factory=list)
     tickets: dict[str, Open] = field(default_factory=dict)  # in flight, oldest first
@@ -103,9 +103,9 @@ class Ledger:
     told: int = 0
     voided: int = 0
     expired: int = 0
-    late: int = 0  # of those told
+    late: int = 0  # of reported tickets
     overruns: int = 0
-    refused: int = 0  # reports beyond what the quarantine holds
+    refused: int = 0  # reports beyond the size of the quarantine
     reward: float = 0.0
     penalties: list[float] = field(default_factory=list)  # [M]
     paused: str | None = None  # why
@@ -113,11 +113,11 @@ class Ledger:
     pinned: int | None = None
     day: int = 0  # number of the day that log time is in
     day_start: int = 0  # ticks of the budget that were spent or reserved when it began
-    doubtful: list[str] = field(default_factory=list)  # tickets that a restored store lists
+    doubtful: list[str] = field(default_factory=list)  # uncertain tickets of a restored store
     due: list[tuple[int, str]] = field(default_factory=list, compare=False)  # a heap by expiry
 
     def follow(self, event: Event) -> Open | None:
-        """Take an event; returns the ticket in flight that it closed."""
+        """Apply an event; returns the ticket in flight that it closed."""
         body, ticket = event.body, event.ticket
         closed = self.tickets.pop(ticket, None) if body.closes and ticket is not None else None
         body.enter(self, event)
@@ -145,7 +145,7 @@ class Ledger:
             heappush(self.due, (one.expires_at, ticket))
 
     def first_due(self, now: int) -> str | None:
-        """The ticket in flight that expires first, if it is due; of several the smallest id."""
+        """The ticket in flight that expires first, if it is due; ties go to the smallest id."""
         while self.due and self.due[0][0] <= now:
             expires, ticket = self.due[0]
             one = self.tickets.get(ticket)
@@ -155,7 +155,7 @@ class Ledger:
         return None
 
     def table(self) -> dict[str, Any]:
-        """All of it as plain values, for a snapshot."""
+        """The ledger as plain values, for a snapshot."""
         made = {name: value for name, value in vars(self).items() if name != "due"}
         made["accounts"] = [list(asdict(account).values()) for account in self.accounts]
         made["quarantine"] = [[seq, ticket] for seq, ticket in self.quarantine.items()]
@@ -164,7 +164,7 @@ class Ledger:
 
     @classmethod
     def of_table(cls, table: dict[str, Any]) -> Ledger:
-        """The ledger that a table is of."""
+        """The ledger in a table."""
         made = dict(table)
         made["accounts"] = [Account(*account) for account in table["accounts"]]
         made["quarantine"] = dict(table["quarantine"])

@@ -1,4 +1,4 @@
-"""A live run as a value: what it remembers, and how that is saved, copied, compared and sent."""
+"""A live run as a value that can be saved, copied, compared and sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FEW = 128  # arms: with more, a decision without a ``State`` is faster
 
 
 class LiveRun:
-    """A task, a policy, a budget, and the state of a run: all that a controller remembers."""
+    """A task, a policy, a budget, and the state of a run: the whole state of a controller."""
 
     _background: bool
 
@@ -38,9 +38,9 @@ class LiveRun:
         arm: int = NOTHING,
         beside: Beside | None = None,
     ) -> None:
-        """Take a state, new or restored, and the next decision if it is made already."""
+        """Hold a new or restored state, and the next decision if it is already made."""
         few_own = is_outside(type(policy)) and task.arm_count <= FEW  # plain Python goes first
-        if self._background or few_own:  # pulls are in flight in any campaign
+        if self._background or few_own:  # every campaign has pulls in flight
             state = with_record(state, task, policy, budget)
         made, self._compiling = compiled_for(policy, state, self._background)
         if made is None:  # plain functions need a ``State``
@@ -62,7 +62,7 @@ class LiveRun:
         self._set_calls(made)
 
     def _look_at_reports(self, task: Task) -> None:
-        """What reports look like, and which of them go to compiled code as they are."""
+        """The form of reports, and which of them go to compiled code unchanged."""
         caps = cast(Mapping[str, float], task.scales.grow)
         self.form, self._growing = ReportForm(task), bool(caps)
         self._capped = any(cap < math.inf for cap in caps.values())
@@ -75,7 +75,7 @@ class LiveRun:
         self._tell: Any = self._calls.tell
 
     def _remember(self) -> None:
-        """From here on there is a ``State``: decisions with pulls in flight need one."""
+        """Add a ``State``, which decisions with pulls in flight need."""
         if not self._state.spec.remembers:
             task, policy, budget, state, _, beside = self._held()
             state = with_record(state, task, policy, budget)
@@ -84,7 +84,7 @@ class LiveRun:
     def _count_alone(self) -> None:
         """Count the only pull in flight among those in flight.
 
-        Most often a pull is told before the next decision: then it is never counted.
+        A pull that is reported before the next decision, the usual case, is never counted.
         """
         if self._alone >= 0:
             self._flight[self._alone] += 1.0
@@ -92,30 +92,35 @@ class LiveRun:
             self._alone = NOTHING
 
     def _held(self) -> tuple[Task, Policy, float, RunState, int, Beside]:
-        """What ``_hold`` takes."""
+        """The arguments of ``_hold``."""
         self._count_alone()
         arm = NOTHING if self._asides else self._arm
         return self.task, self.policy, self.budget, self._state, arm, self._beside
 
     def snapshot(self) -> bytes:
-        """All of it as bytes: task, policy, budget, state; ``restore`` gives it back."""
+        """The controller as bytes: task, policy, budget, state; ``restore`` reads them."""
         return snapshots.pack(*self._held())
 
     @classmethod
     def restore(
         cls, saved: bytes, policy: Policy | None = None, *, background: bool = False
     ) -> Self:
-        """The controller that a ``snapshot`` was of: the same decisions from here on, to the bit.
+        """The controller of a ``snapshot``; it makes the same decisions, bit for bit.
 
-        A ``policy`` has to be given if its class is not known in this process. ``background``:
-        compile the policy in another thread; until then decisions are made in plain Python, with
-        the same bits.
+        ``policy`` is needed if its class is not imported in this process. ``background``: compile
+        the policy in another thread; until then decisions run in plain Python, with the same
+        results.
         """
         held = snapshots.unpack(saved, policy)
-        made = cls.__new__(cls, held[0])
+        made = cls._made_for(held[0])
         made._background = background
         made._hold(*held)
         return made
+
+    @classmethod
+    def _made_for(cls, task: Task) -> Self:
+        """An empty one, for what the task says."""
+        return cls.__new__(cls)
 
     @property
     def whole_task(self) -> Task:
@@ -124,14 +129,14 @@ class LiveRun:
 
     def copy(self) -> Self:
         """Another controller that goes on from here on its own."""
-        made = type(self).__new__(type(self), self.task)
+        made = self._made_for(self.task)
         made._background = self._background
         task, policy, budget, state, arm, beside = self._held()
         made._hold(task, policy, budget, state.copy(), arm, beside.copy())
         return made
 
     def compiled(self) -> Self:
-        """A copy whose policy is compiled now, however long that takes; if it can be."""
+        """A copy whose policy is compiled now, if it can be; this may take seconds."""
         made = self.copy()
         made._background = False
         made._hold(*made._held())

@@ -12,13 +12,13 @@ from tightrope.live.stores import Store
 
 __all__ = ["MANY", "archived_rows", "events_of", "lines_of", "read_lines", "rows_of", "whole_log"]
 
-MANY = 1000  # events that are read at once
+MANY = 1000  # events per read
 
 
 def rows_of(
     store: Store, name: str, after: int = 0, count: int | None = None, at_once: int = MANY
 ) -> Iterator[Row]:
-    """The events that a store has from number ``after`` + 1 on, at most ``count``."""
+    """At most ``count`` events of a store, from number ``after`` + 1 on."""
     left = count
     while left is None or left > 0:
         rows = store.read(name, after, at_once if left is None else min(left, at_once))
@@ -29,9 +29,9 @@ def rows_of(
 
 
 def events_of(rows: Iterable[Row], before: bytes | None = None) -> Iterator[Event]:
-    """Events to be followed.
+    """Parse rows as events.
 
-    ``before``: the hash before the first of them; then each has to follow the one before it.
+    ``before``: the hash before the first event; if given, the chain of hashes is checked.
     """
     last: int | None = None
     for row in rows:
@@ -43,7 +43,7 @@ def events_of(rows: Iterable[Row], before: bytes | None = None) -> Iterator[Even
 
 
 def lines_of(store: Store, name: str, after: int = 0, count: int | None = None) -> Iterator[str]:
-    """The events that a store has as lines of JSON, with their notes; also unknown ones."""
+    """The events of a store as lines of JSON, with their notes; also unknown kinds."""
     notes = store.notes(name)
     return (line_of(row, notes.get(row.seq)) for row in rows_of(store, name, after, count))
 
@@ -71,7 +71,7 @@ def first_event(path: str) -> int:
 def archived_rows(path: str) -> list[Row]:
     """The events of an archive, checked: each hash follows from the one before it."""
     rows = [row for _, row in read_lines(path)]
-    known = rows[:1] if rows and rows[0].seq > 1 else []  # what is before it is in another file
+    known = rows[:1] if rows and rows[0].seq > 1 else []  # earlier events are in another file
     try:
         list(events_of(rows[len(known) :], known[0].hash if known else START))
     except HaltedError as error:
@@ -80,15 +80,15 @@ def archived_rows(path: str) -> list[Row]:
 
 
 def whole_log(store: Store, name: str, archives: Sequence[str]) -> Iterator[Row]:
-    """A log from its first event on: what is in archives, then what the store has."""
+    """A log from its first event on: from archives, then from the store."""
     files = sorted(archives, key=first_event)
     archived = (row for path in files for _, row in read_lines(path))
     last = 0
     for row in chain(archived, rows_of(store, name)):
         if last == 0 and row.seq > 1:
             raise InputError(
-                f"campaign {name!r}: events before {row.seq} are archived; a change that learns"
-                " again needs all of them: name their files as archives"
+                f"campaign {name!r}: events before {row.seq} are archived; a change that learns "
+                "again needs all events: name their files as archives"
             )
         if row.seq > last:
             yield row

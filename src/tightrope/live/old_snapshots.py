@@ -1,8 +1,8 @@
-"""Read the state in snapshots of formats 2 and 3, which version 0.2 and those before it wrote.
+"""Read the state in snapshots of formats 2 and 3, written by version 0.2 and earlier.
 
-Their blocks are laid out as today's, but for fewer arrays, fewer fields in a ``State``, and other
-fields in the memory of ``resolve``. What is not there any more is left out. In them and in format 4
-arms were watched without coins, which are tossed from there on.
+Their layout is today's with fewer arrays, fewer fields in a ``State``, and other fields in the
+memory of ``resolve``. Fields that no longer exist are dropped. In these formats and in format 4,
+arms were watched without random checks, which start after loading.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ __all__ = ["read_old", "with_coins"]
 Bytes = npt.NDArray[np.uint8]
 
 OLD_FIELDS = 27  # of the entries of today's ``Field``, the first ones
-OLD_RUN = 7  # of today's ``Run``, likewise; what is new in a ``State`` comes last, too
+OLD_RUN = 7  # of today's ``Run``, likewise; new fields of a ``State`` come last, too
 CHANGED = {"run", "constants", "wide", "rounded", "counts", "state", "starts"}
 CHANGED |= {"scratch", "own_starts"}  # arrays that are not copied as they are
-# The beliefs of ``resolve``, with what is now together in ``more``.
+# The beliefs of ``resolve``, with the fields that are now in ``more``.
 ARMS = (
     *("limits", "bases", "shared", "weights", "pooled", "cost_scale", "cost_width"),
     *("reward_scale", "reward_width", "penalty_scale", "penalty_width", "rare", "rare_scale"),
@@ -72,7 +72,7 @@ def read_old(
 
 
 def with_coins(old: RunState, task: Task, budget: float) -> RunState:
-    """A state of format 4 in today's layout, which differs where arms are watched."""
+    """A state of format 4 in today's layout, which differs if arms are watched."""
     if not old.setup.watch:
         return old
     new = state_at_start(old.spec, replace(old.setup, watch_block=1), task, budget)
@@ -82,13 +82,13 @@ def with_coins(old: RunState, task: Task, budget: float) -> RunState:
 
 
 def _history(old: RunState, arms: int) -> Any:
-    """What is kept of past pulls, in today's layout."""
+    """The stored past pulls, in today's layout."""
     numbers, setup = old["history"], old.setup
     return watch_of_old(numbers, arms, old.limited) if setup.watch else numbers
 
 
 def _old_state(head: Mapping[str, Any], block: Bytes, policy: type, arms: int) -> RunState:
-    """The old state with empty arrays and fields where today's have more."""
+    """The old state with today's additional arrays and fields, empty."""
     facts, dtype = head["spec"], np.dtype(head["dtype"]).type
     remembers = facts["forgets"] or facts["stateful"] or facts["method"] == CHOICE
     old_table = block[: 8 * 3 * OLD_FIELDS].copy().view(np.int64).reshape(-1, 3)
@@ -131,7 +131,7 @@ def _fresh(
 
 
 def _copy_record(numbers: Any, starts: Any, fields: Sequence[str], to: Any) -> None:
-    """Copy the fields of a record that were there, and are still there."""
+    """Copy the fields of a record that exist in both layouts."""
     for at, name in enumerate(fields[: len(starts) - 1]):
         target: Any = to
         for part in name.split("."):
@@ -141,7 +141,7 @@ def _copy_record(numbers: Any, starts: Any, fields: Sequence[str], to: Any) -> N
 
 
 def _copy_beliefs(numbers: Any, starts: Any, fields: Sequence[str], to: Any, state: State) -> None:
-    """Copy what ``resolve`` now has together in ``more``; see what the costs were."""
+    """Copy the fields of ``resolve`` that are now in ``more``, and recover the costs."""
     arms, channels = getattr(to, "beliefs", to).arms, len(state.remaining) + 1
     arms.any_part[0] = float((state.totals[::channels] != state.squares[::channels]).any())
     more = arms.more.reshape(-1, MORE)
@@ -152,7 +152,7 @@ def _copy_beliefs(numbers: Any, starts: Any, fields: Sequence[str], to: Any, sta
 
 
 def _old_scratch(policy: Any) -> list[str]:
-    """The fields of a choice policy's memory, as they were."""
+    """The old fields of a choice policy's memory."""
     found: list[str] = []
     for name, _ in record_fields(policy.Scratch):
         arms, within, _ = name.rpartition("arms.")

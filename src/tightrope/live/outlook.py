@@ -1,7 +1,7 @@
-"""What can be said now about the end of a live run: what is proved, projections, an estimate.
+"""The end of a live run: proved bounds, projections, an estimate.
 
-Everything is told in the user's units; what is computed is in normalised ones. Letters: K arms, M
-limits. ``docs/promises.md`` says what is proved, and how.
+Results are in the user's units; computations are normalised. Letters: K arms, M limits.
+``docs/promises.md`` has the proofs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["LimitOutlook", "Outlook", "outlook_of"]
 
 TILTS = np.geomspace(1e-3, 20.0, 60)
-UNKNOWN = 1e12  # in place of a rate that nothing is known about
+UNKNOWN = 1e12  # for an unknown rate
 LEAST_DOUBT = 1e-300  # so that its parts are numbers above 0
 LEAST_BUDGET = 1e-300  # normalised; costs may grow far above the budget
 LEAST_COST = 1e-9  # in place of one that is 0
@@ -44,16 +44,15 @@ LEAST_COST = 1e-9  # in place of one that is 0
 
 @dataclass(frozen=True)
 class LimitOutlook:
-    """What can be said about one limit.
+    """Bounds and projections for one limit.
 
-    ``chance``: a proved bound on the chance of ending above the limit, whatever is pulled by this
-    policy; 1 where nothing can be promised. ``chance_if_safe``: the same if only the outlook's
-    ``safest`` arm is pulled from now on. ``rate``: penalty per unit of budget, or per what the
-    limit is per, or in total, at the end, if the arms go on sharing the cost as so far; ``low`` and
-    ``high`` are proved to enclose it whatever is pulled, but for the outlook's ``doubt``.
-    ``least``: where the limit looks infeasible, the smallest that some arm may keep, as far as is
-    known. ``estimate``: an estimate of the chance of ending above the limit, of which nothing is
-    proved (see ``live.estimate``); None where none was asked for, or there is none.
+    ``chance``: a proved upper bound on the chance of ending above the limit with this policy; 1 if
+    nothing can be proved. ``chance_if_safe``: the bound if only the outlook's ``safest`` arm is
+    pulled from now on. ``rate``: the projected rate at the end, in the limit's unit, if the arms
+    keep their shares of the cost. ``low`` and ``high``: a proved interval for the rate at the end,
+    whatever is pulled; it fails with at most the chance ``doubt``. ``least``: if the limit looks
+    infeasible, the smallest limit that some arm may keep. ``estimate``: an estimate of the chance
+    of ending above the limit, which is not proved (see ``live.estimate``), or None.
     """
 
     name: str
@@ -61,18 +60,18 @@ class LimitOutlook:
     penalty: float  # so far
     chance: float
     chance_if_safe: float
-    promised: bool  # whether the risk that was asked for is promised now
+    promised: bool  # whether the requested risk is promised now
     rate: float | None  # None before the first cost
     low: float
     high: float  # may be infinite
     broken: bool  # already
-    infeasible: bool  # no mixture keeps this limit beside the others, but for the doubt
+    infeasible: bool  # no mixture keeps this limit with the others, except for the doubt
     least: float | None = None
     estimate: float | None = None
 
     @property
     def standing(self) -> str:
-        """It in a word or two."""
+        """The state of the limit in one or two words."""
         if self.broken:
             return "broken"
         if self.promised:
@@ -84,16 +83,15 @@ class LimitOutlook:
 
 @dataclass(frozen=True)
 class Outlook:
-    """What can be said now about the end of a run; see :class:`LimitOutlook` for each limit.
+    """Bounds and projections for the end of a run; see :class:`LimitOutlook` for each limit.
 
-    ``doubt``: the chance, at most, that any of the bounds on rates behind it is wrong. ``safest``:
-    the arm whose penalty rates are surest to be low; ``safe``: whether it, or a mixture, is known
-    to keep every limit in the long run. ``reward`` and ``pulls_left`` are projections, if the arms
-    go on sharing the cost as so far; None before the first cost. ``changed``: the arms that are not
-    what they were, where the policy watches them (``watch``). ``refuted``: sentences about
-    declarations that the reports refute, but for the doubt; nothing here relies on those.
-    ``forward``: of how many forward runs the estimates are; 0 if there are none.
-    ``out_of_reach``: why the risk cannot be aimed at, if it cannot.
+    ``doubt``: the largest chance that one of the bounds on rates is wrong. ``safest``: the arm
+    whose penalty rates have the lowest upper bounds. ``safe``: whether this arm, or a mixture, is
+    known to keep every limit in the long run. ``reward`` and ``pulls_left``: projections if the
+    arms keep their shares of the cost; None before the first cost. ``changed``: arms that have
+    changed, if the policy watches them (``watch``). ``refuted``: sentences about declarations that
+    the reports refute, except for the doubt; no bound relies on them. ``forward``: the number of
+    forward runs of the estimates. ``out_of_reach``: why the risk is out of reach.
     """
 
     budget: float
@@ -103,12 +101,12 @@ class Outlook:
     reward: float | None  # at the end
     reward_so_far: float
     doubt: float
-    risk: float | None  # that was asked for
+    risk: float | None  # requested
     safest: str
     safe: bool
     limits: tuple[LimitOutlook, ...]
     in_flight: int = 0
-    changed: tuple[tuple[str, int], ...] = ()  # arms, and the pull at which it was noticed
+    changed: tuple[tuple[str, int], ...] = ()  # arms, and the pull at which the change was noticed
     refuted: tuple[str, ...] = ()
     forward: int = 0
     out_of_reach: str | None = None
@@ -120,23 +118,23 @@ class Outlook:
 
     @property
     def promise(self) -> str | None:
-        """What remains of the risk that was asked for, in one line; None if none was."""
+        """What remains of the requested risk, in one line; None if no risk was requested."""
         limits = [PromisedLimit(o.name, o.chance, o.promised, o.broken) for o in self.limits]
         return promise_words(self.risk, limits)
 
     def estimated(self, runs: int, shares: Sequence[float]) -> Outlook:
-        """The same with the share of so many forward runs that ended above each limit [M]."""
+        """The same outlook with the share of forward runs that ended above each limit [M]."""
         rows = zip(self.limits, shares, strict=True)
         limits = tuple(replace(one, estimate=share) for one, share in rows)
         return replace(self, limits=limits, forward=runs)
 
     def facts(self) -> list[str]:
-        """It in sentences, but for the limits."""
+        """The outlook in sentences, without the limits."""
         left = "" if self.pulls_left is None else f", about {self.pulls_left:,.0f} left"
         told = [f"spent {self.spent:,.6g} of {self.budget:,.6g} in {self.pulls:,} pulls{left}"]
         if self.in_flight:
-            told.append(f"{self.in_flight:,} pulls in flight, which are not in what follows")
-        told += [f"arm {arm!r} is not what it was since pull {at:,}" for arm, at in self.changed]
+            told.append(f"{self.in_flight:,} pulls in flight, not included below")
+        told += [f"arm {arm!r} has changed since pull {at:,}" for arm, at in self.changed]
         told += self.refuted
         if self.reward is not None:
             told.append(f"reward {self.reward_so_far:,.6g}, projected {self.reward:,.6g}")
@@ -144,7 +142,7 @@ class Outlook:
             known = "is known to keep every limit" if self.safe else "is not known to be safe yet"
             told.append(f"safest arm {self.safest!r} {known}")
         if self.infeasible:
-            told.append(f"no mixture of the arms keeps {self._lost()}, but for {self.doubt:.2g}")
+            told.append(f"no mixture of the arms keeps {self._lost()} (doubt: {self.doubt:.2g})")
         if self.risk is not None and not all(one.promised for one in self.limits):
             told.append(str(self.promise))
         if self.forward:
@@ -168,7 +166,7 @@ class Outlook:
 
 
 def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
-    """What can be said now; see :meth:`Controller.outlook`."""
+    """The outlook of a controller; see :meth:`Controller.outlook`."""
     if (
         isinstance(doubt, bool)
         or not isinstance(doubt, int | float)
@@ -218,7 +216,7 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
 
 
 def _out_of_reach(controller: Controller, totals: Any) -> str | None:
-    """Why the risk cannot be aimed at, by what outcomes have been so far; None if it can."""
+    """Why the risk is out of reach, given the outcomes so far; None if it is not."""
     task, policy = controller.task, controller.policy
     if getattr(policy, "risk", None) is None:
         return None
@@ -237,7 +235,7 @@ def _out_of_reach(controller: Controller, totals: Any) -> str | None:
 
 
 def _refuted_words(controller: Controller, low: Any, arm: int, m: int) -> str:
-    """What the reports say against what was declared of an arm and a limit."""
+    """A sentence on a declaration about an arm and a limit that the reports refute."""
     task = controller.task
     what = "smallest_cost" if arm != task.safe_arm else "that it is safe"
     least = float(low[arm, m]) * _unit(controller, m)
@@ -266,7 +264,7 @@ def _changed(task: Task, state: RunState) -> tuple[tuple[str, int], ...]:
 
 
 class _Rest(NamedTuple):
-    """What is left for one limit, normalised."""
+    """What remains for one limit, normalised."""
 
     budget: float  # at the start
     left: float  # of it
@@ -277,7 +275,7 @@ class _Rest(NamedTuple):
 
     @property
     def rate(self) -> float | None:
-        """The penalty per unit of budget at the end, if the arms go on sharing as so far."""
+        """The penalty per unit of budget at the end, if the arms keep their shares."""
         used = self.budget - self.left
         if used <= 0.0:
             return None
@@ -285,16 +283,16 @@ class _Rest(NamedTuple):
 
     @property
     def over(self) -> bool:
-        """Whether the run is."""
+        """Whether the run has ended."""
         return self.left < 0.0
 
     @property
     def broken(self) -> bool:
-        """Whether the limit is, by more than rounding."""
+        """Whether the limit is broken, by more than rounding."""
         return self.penalty > self.limit * self.budget * (1.0 + 1e-12)
 
     def chance(self, rate: float) -> float:
-        """A bound on the chance of ending above the limit by pulls of at most this rate."""
+        """A bound on the chance of ending above the limit with pulls of at most this rate."""
         if self.over or self.broken:
             return float(self.broken)
         prices = _prices(rate)
@@ -302,7 +300,7 @@ class _Rest(NamedTuple):
         return math.exp(min(float(exponents.min()), 0.0))
 
     def most(self, rate: float, doubt: float) -> float:
-        """The penalty rate at the end is at most this, but for ``doubt``, by pulls of ``rate``."""
+        """An upper bound on the rate at the end with pulls of ``rate``, except for ``doubt``."""
         if self.over:
             return self.penalty / self.budget
         ends = (_prices(rate) * (self.left + 1.0) - math.log(doubt)) / TILTS
@@ -310,7 +308,7 @@ class _Rest(NamedTuple):
         return most if most < UNKNOWN else math.inf
 
     def least(self, rate: float, doubt: float) -> float:
-        """The penalty rate at the end is at least this, likewise."""
+        """A lower bound on the penalty rate at the end, likewise."""
         gains = np.log1p(-rate * np.expm1(-TILTS)) * max(self.left, 0.0)
         ends = (gains + math.log(doubt)) / TILTS
         more = 0.0 if self.over else max(float(ends.max()), 0.0)
@@ -318,7 +316,7 @@ class _Rest(NamedTuple):
 
 
 class _Open(_Rest):
-    """The same for a limit per pull or per reward, whose number at the end is not known.
+    """The same for a limit per pull or per reward, whose total at the end is not known.
 
     With tilts for which kappa(tilt) <= tilt c, exp(tilt (penalty - c base)) is a supermartingale
     whatever is pulled, so that by Ville's inequality it bounds the chance of ever coming back.
@@ -326,7 +324,7 @@ class _Open(_Rest):
 
     @property
     def ahead(self) -> float:
-        """At least so much of the base is ahead."""
+        """A lower bound on the base that is still ahead."""
         return 0.0
 
     def prices(self, rate: float) -> Any:
@@ -335,12 +333,12 @@ class _Open(_Rest):
 
     @property
     def rate(self) -> float | None:
-        """The penalty per pull or reward so far, and at the end if all goes on like this."""
+        """The penalty per pull or reward so far, which is also its projection."""
         return self.penalty / self.base if self.base > 0.0 else None
 
     @property
     def broken(self) -> bool:
-        """Whether the run ended above the limit; before its end that can change."""
+        """Whether the run ended above the limit; before the end this can change."""
         return self.over and self.penalty > self.limit * self.base * (1.0 + 1e-12)
 
     def chance(self, rate: float) -> float:
@@ -355,7 +353,7 @@ class _Open(_Rest):
         return math.exp(min(float(np.where(gains >= 0.0, exponents, 0.0).min()), 0.0))
 
     def most(self, rate: float, doubt: float) -> float:
-        """The rate at the end is at most this, but for ``doubt``, by pulls of ``rate``."""
+        """An upper bound on the rate at the end, except for ``doubt``, with pulls of ``rate``."""
         if self.over:
             return self.rate or 0.0
         prices, low, high = self.prices(rate), 0.0, UNKNOWN
@@ -370,16 +368,16 @@ class _Open(_Rest):
         return high
 
     def least(self, rate: float, doubt: float) -> float:
-        """The rate at the end is at least this: nothing is proved before it."""
+        """A lower bound on the rate at the end; 0 while the run goes on."""
         return (self.rate or 0.0) if self.over else 0.0
 
 
 class _PerPull(_Open):
-    """The same per pull: of what is left of the budget, a pull takes the largest cost at most."""
+    """The same per pull: a pull takes at most the largest cost from the remaining budget."""
 
     @property
     def ahead(self) -> float:
-        """At least so many pulls are ahead."""
+        """A lower bound on the number of pulls ahead."""
         return max(self.left - self.largest, 0.0) / self.largest
 
     def prices(self, rate: float) -> Any:
@@ -394,10 +392,10 @@ def _prices(rate: float) -> Any:
 def _rates(
     task: Task, totals: Any, amounts: Any, doubt: float
 ) -> tuple[Any, Any, list[tuple[int, int]]]:
-    """Bounds on every arm's penalty rates, [K, M] each, all true but for half of ``doubt``.
+    """Bounds on every arm's penalty rates, [K, M] each, all true except for half of ``doubt``.
 
-    Each is per what its limit is: all that the bounds need of it is that it lies in [0, 1]. Last
-    the arms and limits of which the reports refute what was declared; no bound relies on it there.
+    Rates are in the limit's unit; the bounds only need that its base lies in [0, 1]. Also returns
+    the arms and limits whose declarations the reports refute; no bound relies on those.
     """
     arms, limited = task.arm_count, task.penalty_count
     each = doubt / (4.0 * arms * max(limited, 1))
@@ -426,16 +424,16 @@ def _rates(
 
 
 def _safest(task: Task, high: Any, totals: Any) -> int:
-    """The arm whose largest rate, relative to its limit, is surest to be low."""
+    """The arm with the lowest upper bound on its largest rate, relative to the limit."""
     if not task.penalty_count:
         return int(np.argmax(totals[:, 0]))
     return int(np.argmin((high / task.normal_limits).max(axis=1)))
 
 
 def _impossible(task: Task, rates: Any) -> Sequence[bool]:
-    """Which limits no mixture of arms with these rates keeps beside the others, [M].
+    """The limits that no mixture of arms with these rates keeps with the others, [M].
 
-    Limits per different things are looked at one by one.
+    Limits with different bases are checked one by one.
     """
     limits = task.normal_limits
     if not len(limits):
@@ -457,7 +455,7 @@ def _keeps_all(task: Task, high: Any) -> bool:
 
 
 def _alike(task: Task) -> bool:
-    """Whether all limits are per the same thing."""
+    """Whether all limits have the same base."""
     return len({kind.unit.channel for kind in task.limit_kinds}) == 1
 
 
@@ -472,7 +470,7 @@ def _row(
 ) -> LimitOutlook:
     """Limit m; ``ranges``: the lowest and the highest rate of an arm, the highest of the safest.
 
-    ``sure``: whether nothing refutes what was declared, which the guard relies on.
+    ``sure``: whether the reports refute no declaration, which the guard relies on.
     """
     task, unit = controller.task, _unit(controller, m)
     lowest, highest, safest = ranges

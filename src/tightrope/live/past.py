@@ -16,16 +16,16 @@ from tightrope.errors import InputError
 from tightrope.kernels.run_state import RunState
 from tightrope.kernels.spec import CHOICE
 from tightrope.live.rebuild import renew_terms
-from tightrope.policies.base import Policy, net_sum
+from tightrope.policies.base import IndexPolicy, Policy, net_sum
 from tightrope.problem import Task
 from tightrope.problem.values import shown
 
-__all__ = ["Past", "learn_past", "rows_of_past"]
+__all__ = ["PastData", "learn_past", "rows_of_past"]
 
 Floats = npt.NDArray[np.float64]
 
 
-class Past(Protocol):
+class PastData(Protocol):
     """A log or a table, as far as it is learned from."""
 
     @property
@@ -40,7 +40,9 @@ class Past(Protocol):
         """Of every line the arm, the outcomes [lines, 2 + M], the context, the propensity."""
 
 
-def rows_of_past(past: Past, task: Task) -> tuple[npt.NDArray[np.int64], Floats, list[str] | None]:
+def rows_of_past(
+    past: PastData, task: Task
+) -> tuple[npt.NDArray[np.int64], Floats, list[str] | None]:
     """The arm, the outcomes in the order of the task's channels, and the contexts of every line.
 
     Raises an ``InputError`` where the log's arms or penalties do not fit the task.
@@ -70,7 +72,7 @@ def rows_of_past(past: Past, task: Task) -> tuple[npt.NDArray[np.int64], Floats,
 
 
 def learn_past(
-    state: RunState, policy: Policy, task: Task, past: Past, rows: Any, weight: float
+    state: RunState, policy: Policy, task: Task, past: PastData, rows: Any, weight: float
 ) -> None:
     """Add the lines of a log to a state with a ``State``; ``rows``: the row of each line."""
     if not isinstance(weight, Real) or not 0.0 < float(weight) <= 1.0:
@@ -81,11 +83,11 @@ def learn_past(
     kind: Any = type(policy)
     if state.spec.method == CHOICE:
         kind.renew(state.constants, state.record, state.scratch)
-    elif policy.learns:  # type: ignore[attr-defined]
-        renew_terms(state, policy)  # type: ignore[arg-type]
+    elif isinstance(policy, IndexPolicy) and policy.learns:
+        renew_terms(state, policy)
 
 
-def _weights(past: Past, rows: Any, weight: float) -> Floats:
+def _weights(past: PastData, rows: Any, weight: float) -> Floats:
     """The weight of every line; with propensities, in proportion to their inverse in each row."""
     *_, propensity = past.lines()
     if propensity is None:
@@ -101,7 +103,7 @@ def _add(state: RunState, values: Floats, rows: Any, weights: Floats) -> None:
     count, limited = len(record.pulls), len(record.limits)
 
     def summed(column: Floats) -> Floats:
-        return np.bincount(rows, weights * column, minlength=count)
+        return np.asarray(np.bincount(rows, weights * column, minlength=count), np.float64)
 
     record.pulls[:] += summed(np.ones(len(rows)))
     for channel in range(2 + limited):
@@ -110,6 +112,6 @@ def _add(state: RunState, values: Floats, rows: Any, weights: Floats) -> None:
         record.squares.reshape(count, -1)[:, channel] += summed(column * column)
     for m in range(limited):
         base, limit = float(record.bases[m]), float(record.limits[m])
-        net = net_sum(base, limit, 1.0, values[:, 1], values[:, 2 + m])  # type: ignore[arg-type]
+        net: Any = net_sum(base, limit, 1.0, *values[:, [1, 2 + m]].T)
         record.products.reshape(count, -1)[:, m] += summed(values[:, 0] * net)
-        record.net_squares.reshape(count, -1)[:, m] += summed(net * net)  # type: ignore[operator]
+        record.net_squares.reshape(count, -1)[:, m] += summed(net * net)

@@ -1,4 +1,4 @@
-"""What remains of a promise, in one line: for a status, an outlook, a page."""
+"""What remains of a promise, in one line, for a status, an outlook or a page."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class PromisedLimit(NamedTuple):
 
     name: str
     chance: float
-    promised: bool  # whether the risk that was asked for is promised now
+    promised: bool  # whether the requested risk is promised now
     broken: bool  # already
 
 
 def promise_words(risk: float | None, limits: Sequence[PromisedLimit]) -> str | None:
-    """What remains of a risk that was asked for; None if none was and no limit is broken."""
+    """What remains of a requested risk; None without a risk and without a broken limit."""
     broken = [one.name for one in limits if one.broken]
     if broken:
         return f"limit {broken[0]!r} is broken: its penalty is above what the whole budget allows"
@@ -37,7 +37,7 @@ def promise_words(risk: float | None, limits: Sequence[PromisedLimit]) -> str | 
 
 
 def promise_of(controller: Controller) -> str | None:
-    """What remains of a promise that rests on a safe arm; None where there is no such promise."""
+    """What remains of a promise that relies on a safe arm; None if there is no such promise."""
     if not isinstance(controller.policy, GuardedResolve):
         return None
     guard, state, limits = controller._state.scratch.guard, controller._state.record, []

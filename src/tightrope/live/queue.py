@@ -1,8 +1,8 @@
-"""The sharing of turns among the threads of a process: whoever gets one does the work of all.
+"""Share turns among the threads of a process: one thread does the work of all.
 
-A thread puts its requests in the queue and looks whether the desk is free. If it is, the thread
-does what waits there, in one turn, and calls those whose work is done; if not, it is called when
-its own is done, or when it is the first that still waits.
+A thread puts its requests in the queue and checks whether the desk is free. If it is, the thread
+does all waiting requests in one turn and wakes their threads. If not, the thread is woken when its
+own request is done, or when it is the first that still waits.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ MOST_TOGETHER = 256  # requests of one turn
 
 
 class UnexpectedError(StoreError):
-    """What was to be done failed in a way that is not ours; nothing was recorded."""
+    """A request failed with an error from outside this package; nothing was recorded."""
 
 
 class TurnRequest:
-    """Something to be done in a turn, and what came of it.
+    """A request for a turn, and its result.
 
-    ``tickets``: those that it will look at. ``who`` asks for it, if not whoever has the campaign.
+    ``tickets``: the tickets that it reads. ``who``: its author; default: the campaign's.
     """
 
     __slots__ = ("act", "done", "error", "result", "tickets", "wake", "who")
@@ -40,11 +40,11 @@ class TurnRequest:
         self.result: Any = None
         self.error: BaseException | None = None
         self.done = False
-        self.wake: threading.Lock | None = None  # locked while its thread has nothing to look at
+        self.wake: threading.Lock | None = None  # locked while its thread waits
 
 
 class BrokenError(Exception):
-    """A request failed within a turn, which cannot be gone on with; its cause is the failure."""
+    """A request failed within a turn, and the turn cannot continue; the cause is the failure."""
 
     def __init__(self, request: TurnRequest) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class BrokenError(Exception):
 
 
 def act_all(requests: Iterable[TurnRequest], writer: Writer) -> None:
-    """Act for each request; one that is refused has its own error, and the others go on."""
+    """Act for each request; a refused request gets its own error, and the others continue."""
     own = writer.who
     for request in requests:
         writer.who = request.who or own
@@ -60,7 +60,7 @@ def act_all(requests: Iterable[TurnRequest], writer: Writer) -> None:
             request.result = request.act(writer)
         except (HaltedError, StoreError):
             raise
-        except PolicyError as error:  # it may have tossed coins for a decision that is none
+        except PolicyError as error:  # it may have drawn random numbers
             raise BrokenError(request) from error
         except TightropeError as error:
             request.error = error
@@ -70,12 +70,12 @@ def act_all(requests: Iterable[TurnRequest], writer: Writer) -> None:
 
 
 def fail(requests: Iterable[TurnRequest], error: BaseException, name: str) -> None:
-    """End requests of the campaign ``name`` with an error, as their threads will be told it."""
+    """End requests of the campaign ``name`` with the error that their threads will raise."""
     told = error
     if not isinstance(error, Exception):
         told = StoreError(
-            f"campaign {name!r}: interrupted; it is not known whether this was recorded:"
-            " repeat it with the same id"
+            f"campaign {name!r}: interrupted; it is unknown whether this was recorded. Repeat "
+            "it with the same id"
         )
     elif not isinstance(error, TightropeError):
         told = UnexpectedError(f"campaign {name!r}: {type(error).__name__}: {error}")
@@ -85,7 +85,7 @@ def fail(requests: Iterable[TurnRequest], error: BaseException, name: str) -> No
 
 
 class Desk:
-    """One thread at a time is at it, and does the work of all whose requests are in the queue."""
+    """One thread at a time holds the desk and does the work of all queued requests."""
 
     def __init__(self, name: str, work: Callable[[Sequence[TurnRequest]], None]) -> None:
         """``work`` does requests of the campaign ``name``, and marks them as done."""
@@ -94,12 +94,12 @@ class Desk:
         self._lock = threading.RLock()
 
     def leave(self) -> None:
-        """Let others take it."""
+        """Release the desk."""
         self._lock.release()
         self._call_first()
 
     def __enter__(self) -> Desk:
-        """Take it, for anything but requests; it may be taken twice."""
+        """Take the desk for work other than requests; one thread can take it twice."""
         self._lock.acquire()
         return self
 
@@ -107,7 +107,7 @@ class Desk:
         self.leave()
 
     def perform(self, requests: Sequence[TurnRequest]) -> None:
-        """Have requests done, together with those of other threads, and wait for them."""
+        """Submit requests together with those of other threads, and wait for them."""
         last, wake = requests[-1], threading.Lock()
         for request in requests:
             request.wake = wake
@@ -128,14 +128,14 @@ class Desk:
             raise
 
     def _serve(self, most: int) -> None:
-        """Do what waits in the queue, in one turn, and call those whose work is done."""
+        """Do the queued requests in one turn, and wake their threads."""
         batch: list[TurnRequest] = []
         queue = self.queue
         try:
             while queue and len(batch) < most:
                 batch.append(queue.popleft())
             self._work(batch)
-        except BaseException as error:  # others must not wait for what nobody does
+        except BaseException as error:  # others must not wait for work that nobody does
             fail([one for one in batch if not one.done], error, self._name)
             raise
         finally:
@@ -143,7 +143,7 @@ class Desk:
                 call(wake)
 
     def _withdraw(self, requests: Sequence[TurnRequest]) -> None:
-        """Take back what a thread no longer waits for."""
+        """Remove requests that a thread no longer waits for."""
         for request in requests:
             with suppress(ValueError):
                 self.queue.remove(request)
@@ -156,9 +156,9 @@ class Desk:
 
 
 def call(wake: threading.Lock | None) -> None:
-    """Have a waiting thread look again."""
+    """Wake a waiting thread."""
     try:
         if wake is not None:
             wake.release()
-    except RuntimeError:  # it was called already
+    except RuntimeError:  # it was woken already
         pass

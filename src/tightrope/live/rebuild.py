@@ -1,8 +1,8 @@
-"""A state made anew for a task that has changed: other arms, prices, scales, limits or budget.
+"""Rebuild a state for a changed task: other arms, prices, scales, limits or budget.
 
-What was told goes over in the new units; what the policy computes from it is computed again. With
-scales that change by powers of two no number is rounded. Arms keep their numbers, and new ones come
-last, so that the numbers of the arms that were there before come first in every array.
+Reported numbers are converted to the new units; what the policy derives from them is computed
+again. Scales change by powers of two, so no number is rounded. Arms keep their numbers and new arms
+come last, so the old arms come first in every array.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ __all__ = [
     "with_sieve",
 ]
 
-MANY = 128  # arms from which on a decision does not look at all of them
+MANY = 128  # with more arms, a decision does not scan all of them
 Floats = npt.NDArray[np.float64]
 
 
 class Moves(NamedTuple):
-    """What becomes of a state's numbers.
+    """How a state's numbers change.
 
-    ``factors`` [2 + M]: the old scale of each channel, over the new one. ``learn``: arms of which
-    something was changed. ``renew``: whether the policy's own memory has to be computed again.
+    ``factors`` [2 + M]: the old scale of each channel, over the new one. ``learn``: changed arms.
+    ``renew``: whether the policy's own memory must be computed again.
     """
 
     factors: Floats
@@ -63,7 +63,7 @@ def new_state(
 ) -> RunState:
     """The state at the start of a live run.
 
-    If it is to go on as ``like``, as many pulls are remembered as there.
+    ``like``: a state that it continues, which sets how many pulls are remembered.
     """
     known, many = task.task, task.arm_count > MANY
     setup = set_up(policy, task, task.normal_budget(budget))
@@ -84,13 +84,13 @@ def with_record(old: RunState, task: Task, policy: Policy, budget: float) -> Run
 
 
 def with_sieve(old: RunState, task: Task, policy: Policy, budget: float) -> RunState:
-    """The same state, in which short lists of arms find the smallest index."""
+    """The same state, with short lists of arms to find the smallest index."""
     fresh = state_at_start(replace(old.spec, method=SIEVE), _setup_of(old), task, budget)
     return rebuilt(old, fresh, policy, Moves(np.ones(2 + task.penalty_count)))
 
 
 def _setup_of(state: RunState) -> Setup:
-    """The setup of a state, with what its limits are per."""
+    """The setup of a state, with the bases of its limits."""
     bases = tuple(state.run.bases.tolist())
     return replace(state.setup, bases=bases if any(bases) else ())
 
@@ -108,7 +108,7 @@ def state_at_start(spec: Spec, setup: Setup, known: Task, budget: float) -> RunS
 
 
 def rebuilt(old: RunState, new: RunState, policy: Policy, moves: Moves) -> RunState:
-    """``new``, the state at the start of a run, after all that ``old`` was told."""
+    """``new``, a state at the start of a run, with all the reports of ``old``."""
     for name in ("words", "pair"):
         new[name][:] = old[name]
     for entry in (STEP, ASKED, PHASE):
@@ -150,7 +150,7 @@ def reprice_statistics(state: RunState, arm: int, prices: Floats) -> None:
         squares[channel] = totals[channel] * prices[channel]
     for m in range(limited):
         base, limit = record.bases[m], record.limits[m]
-        if prices[2 + m] >= 0.0:  # known: no spread but that of what the limit is per
+        if prices[2 + m] >= 0.0:  # known: no variance except that of the limit's base
             net = net_sum(base, limit, pulls, totals[1], totals[2 + m])
             nets[m] = net * net / pulls if pulls > 0.0 else 0.0
             products[m] = totals[0] * net / pulls if pulls > 0.0 else 0.0
@@ -159,7 +159,7 @@ def reprice_statistics(state: RunState, arm: int, prices: Floats) -> None:
 
 
 def _move_run(old: RunState, new: RunState, factors: Floats) -> None:
-    """The queues and what is spent."""
+    """The queues and the money spent."""
     penalties = new.penalties
     limits = np.resize(factors[2:], penalties) if len(factors) > 2 else np.ones(penalties)
     new.run.queues[:] = old.run.queues * np.tile(limits, 3)
@@ -167,7 +167,7 @@ def _move_run(old: RunState, new: RunState, factors: Floats) -> None:
 
 
 def _move_record(old: RunState, new: RunState, moves: Moves) -> None:
-    """The ``State``: sums in new units, and what is left."""
+    """The ``State``: sums in new units, and the remaining budget."""
     record, factors = new.record, moves.factors
     width = len(record.totals) // len(record.pulls)
     limited = len(record.limits)
@@ -197,7 +197,7 @@ def _move_record(old: RunState, new: RunState, moves: Moves) -> None:
 
 
 def _sums(old: RunState) -> dict[str, Floats]:
-    """What was told, by the names of ``State``'s fields, and what was left at the ``start``."""
+    """The reported sums, by the names of ``State``'s fields, and the budget at the ``start``."""
     budget = float(old.run.budget[0])
     if old.spec.remembers:
         record = old.record
@@ -246,7 +246,7 @@ def renew_terms(new: RunState, policy: IndexPolicy) -> None:
 
 
 def _move_scratch(old: RunState, new: RunState, policy: ChoicePolicy, moves: Moves) -> None:
-    """The policy's own memory: as it was, or computed again but for what cannot be."""
+    """The policy's own memory: copied, or computed again as far as possible."""
     kind, before, after = type(policy), old.scratch, new.scratch
     kept = {name for name, _ in record_fields(kind.Scratch)}
     if moves.renew:
@@ -265,7 +265,7 @@ def _move(source: Floats, unit: Any, to: Floats) -> None:
 
 
 def _unit(kind: str, factors: Floats) -> Any:
-    """The factors of a field, by what it counts."""
+    """The factors of a field, by its unit."""
     per_limit = factors[2:] if len(factors) > 2 else np.ones(1)
     return {
         "": 1.0,

@@ -1,7 +1,7 @@
-"""Reports of pulls in the forms that users give them in: checked, as numbers in order.
+"""Check reports of pulls in all forms and convert them to numbers in order.
 
 A report is a cost, a reward, and a penalty for each limit that has one of its own (``Task.told``).
-What the task knows of an arm may be left out; if it is reported, it has to agree.
+Known outcomes can be left out; if reported, they must agree with the task.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from tightrope.problem.values import shown
 
 __all__ = ["ReportForm"]
 
-PLAIN = frozenset([float, int, list])  # looked at first: abstract classes take longer to ask
+PLAIN = frozenset([float, int, list])  # checked first: abstract classes are slower
 
 
 class ReportForm:
-    """What the reports of a task's pulls look like."""
+    """The form of the reports of a task's pulls."""
 
     def __init__(self, task: Task) -> None:
         self._task, self._names = task, task.told_names
-        self.whole = not task.knows_something  # whether everything has to be reported
+        self.whole = not task.knows_something  # whether every outcome must be reported
         caps = cast(Mapping[str, float], task.scales.grow)
         channels = []
         for name, scale in zip(task.told_channels, task.told_scales, strict=True):
             most = scale * (MOST_GROWTH if name in caps else 1.0)
-            # What is above a cap is cut, however large it is.
+            # The part above a cap is cut, however large it is.
             channels.append(
                 (name, most, sys.float_info.max if caps.get(name, math.inf) <= most else most)
             )
         known = task.known_outcomes[:, [0, 1, *(2 + m for m in task.told)]].tolist()
-        # Of each value of an arm [K][2 + told]: name, largest one, bound, and what is known.
+        # For each value of an arm [K][2 + told]: name, largest value, bound, and known value.
         self._values = [
             [
                 (*one, None if math.isnan(sure) else sure)
@@ -49,9 +49,9 @@ class ReportForm:
         ] * (task.arm_count if self.whole else 1)
 
     def in_order(self, arm: int, cost: Any, reward: Any, penalty: Any) -> list[Any]:
-        """A report as a list: cost, reward, penalties; None where a known one is left out.
+        """A report as a list: cost, reward, penalties; None if a known one is left out.
 
-        Raises if there are not the right penalties.
+        Raises if penalties are missing or unknown.
         """
         names = self._names
         if type(penalty) not in PLAIN:
@@ -61,16 +61,16 @@ class ReportForm:
             several = penalty if isinstance(penalty, list) else [] if penalty is None else [penalty]
             if len(several) == len(names):
                 return [cost, reward, *several]
-            named = {"": several} if several else {}  # not as many as there are, or none
+            named = {"": several} if several else {}  # not the right number of them
         needed = [one[0] for one in self._values[arm][2:] if one[3] is None]
         if not set(needed) <= set(named) <= set(names):
             raise InputError(f"penalty = {shown(penalty)}: must be {_allowed(names)}")
         return [cost, reward, *map(named.get, names)]
 
     def checked(self, arm: int, given: Sequence[Any]) -> list[float]:
-        """The numbers of a report in order, with what is known and was left out.
+        """The numbers of a report in order, with known values filled in.
 
-        Raises an error that names what is wrong.
+        Raises an error that names the wrong value.
         """
         found = list(given)
         for place, (name, most, bound, known) in enumerate(self._values[arm]):
@@ -81,11 +81,11 @@ class ReportForm:
                 raise InputError(f"{name} = {shown(value)}: must be a number in [0, {most:g}]")
             if known is not None and not math.isclose(number, known, rel_tol=1e-9):
                 what = f"{name} = {shown(value)} of arm {self._task.names[arm]!r}"
-                raise InputError(f"{what}: must be {known:g}, which is known; or leave it out")
+                raise InputError(f"{what}: must be the known value {known:g}, or be left out")
         return found
 
     def all_penalties(self, arm: int, values: Sequence[float]) -> list[float]:
-        """The penalties of all limits [M]: reported, known, or cost or reward where limited."""
+        """The penalties of all limits [M]: reported, known, or a limited cost or reward."""
         task, found = self._task, list(values[2:])
         if self.whole:
             return found
@@ -102,7 +102,7 @@ class ReportForm:
 
 
 def _listed(penalty: Any) -> Any:
-    """Several penalties as a list, read once; a mapping or a number as it is."""
+    """Several penalties as a list, read once; a mapping or a number unchanged."""
     if isinstance(penalty, Mapping | str | bytes) or not isinstance(penalty, Iterable):
         return penalty
     if isinstance(penalty, np.ndarray) and penalty.ndim == 0:
@@ -111,7 +111,7 @@ def _listed(penalty: Any) -> Any:
 
 
 def _as_number(value: Any, known: float | None) -> float | None:
-    """A number as a float, or what is ``known`` if it is left out; None for anything else."""
+    """A number as a float, or the ``known`` value if it is left out; None for anything else."""
     if value is None:
         return known
     if type(value) is not int:
@@ -126,7 +126,7 @@ def _as_number(value: Any, known: float | None) -> float | None:
 
 
 def _allowed(names: Sequence[str]) -> str:
-    """What may be told of penalties."""
+    """The allowed forms of penalties, for messages."""
     if not names:
         return "left out"
     by_name = ", ".join(repr(name) for name in names)

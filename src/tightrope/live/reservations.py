@@ -1,4 +1,4 @@
-"""What a pull may cost: reserved beforehand, and the most that a report of it may say."""
+"""The largest cost of a pull, which is reserved, and the largest values of its report."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["caps_of", "hard_totals", "is_price", "known_amount", "reservations",
 
 
 def reservations(task: Task, accounts: Sequence[Account], reserves: bool) -> list[tuple[int, ...]]:
-    """What is reserved for a pull of each arm, in ticks per account [K][accounts]."""
+    """The reservation for a pull of each arm, in ticks per account [K][accounts]."""
     if not reserves:
         return [(0,) * len(accounts)] * task.arm_count
     places = [0, *(2 + m for m, hard in enumerate(task.hard) if hard)]
@@ -33,20 +33,20 @@ def reservations(task: Task, accounts: Sequence[Account], reserves: bool) -> lis
 
 
 def hard_totals(task: Task, budget: float) -> list[float]:
-    """What the hard limits allow in total at a budget, in order."""
+    """The totals that the hard limits allow at a budget, in order."""
     limits = [limit for limit in task.limit_kinds if limit.hard]
     return [float(limit.total or limit.number * budget) for limit in limits]
 
 
 def is_price(value: object, price: float) -> bool:
-    """Whether a value is a price, but for the noise of floats."""
+    """Whether a value equals a price, up to rounding."""
     return isinstance(value, Real) and isclose(cast(float, value), price, rel_tol=1e-9)
 
 
 def caps_of(task: Task) -> list[list[tuple[int, float, bool, int]]]:
-    """For each arm, the told places whose values may be above what is possible, and that [K].
+    """For each arm, the reported places whose values have a largest value, and that value [K].
 
-    Third whether it is a known price, and not only the largest one; last the account.
+    Also whether it is a known price and not only the largest value, and the account.
     """
     grows = cast(Mapping[str, float], task.scales.grow)
     hard = [m for m, hard in enumerate(task.hard) if hard]
@@ -65,14 +65,14 @@ def caps_of(task: Task) -> list[list[tuple[int, float, bool, int]]]:
 
 
 def uncapped(task: Task) -> list[str]:
-    """Accounts of a task whose largest outcome is not known."""
+    """Accounts of a task whose largest outcome is unknown."""
     grows = cast(Mapping[str, float], task.scales.grow)
     names = ["cost", *(task.limit_names[m] for m, hard in enumerate(task.hard) if hard)]
     return [name for name in names if grows.get(name, 0.0) == inf]
 
 
 def known_amount(value: object, place: str) -> float:
-    """An amount as a finite number that is not negative."""
+    """An amount as a finite, non-negative number."""
     if isinstance(value, Real) and not isinstance(value, bool):
         number = cast(float, value)
         if 0.0 <= number <= LARGEST:

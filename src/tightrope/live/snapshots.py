@@ -26,13 +26,13 @@ __all__ = ["pack", "task_of", "unpack"]
 
 MAGIC = b"tightrope controller\n"
 FORMAT = 5  # version of the format
-OLD = (2, 3)  # versions that are read too, as is 4
+OLD = (2, 3)  # other versions that are read, besides 4
 
 
 def pack(
     task: Task, policy: Policy, budget: float, state: RunState, arm: int, beside: Beside
 ) -> bytes:
-    """A controller's snapshot; ``arm`` is the next decision if it was made already."""
+    """A controller's snapshot; ``arm`` is the next decision if it is already made."""
     spec, kind = state.spec, type(policy)
     head = {
         "format": FORMAT,
@@ -71,10 +71,10 @@ NAMED = ("policy", "dtype")  # fields of a spec that are not plain values
 def _opened(saved: bytes) -> tuple[bytes, bytes]:
     """The line of JSON and the block of a snapshot; raises for anything else."""
     if not isinstance(saved, bytes | bytearray | memoryview):
-        raise InputError(f"snapshot: {type(saved).__name__} must be bytes that snapshot() returned")
+        raise InputError(f"snapshot: {type(saved).__name__} must be bytes from snapshot()")
     saved = bytes(saved)
     if not saved.startswith(MAGIC):
-        raise InputError(f"snapshot: {len(saved)} bytes must be what snapshot() returned")
+        raise InputError(f"snapshot: {len(saved)} bytes must come from snapshot()")
     _, _, content = saved[len(MAGIC) :].partition(b"\n")
     if saved != sealed(content):
         raise InputError(f"snapshot: is damaged; the checksum of {len(saved)} bytes is wrong")
@@ -95,7 +95,7 @@ def unpack(saved: bytes, policy: Policy | None) -> tuple[Any, ...]:
 
 
 def task_of(saved: bytes) -> Task:
-    """The task of a snapshot, whatever its policy; raises a one-line ``InputError`` like unpack."""
+    """The task of a snapshot, with any policy; raises a one-line ``InputError`` like unpack."""
     return Task.from_toml(json.loads(_opened(saved)[0])["task"])
 
 
@@ -106,14 +106,16 @@ def _unpacked(
         raise InputError(f"snapshot: format {head['format']!r} must be {OLD[0]} to {FORMAT}")
     task = Task.from_toml(head["task"])
     found, (_, name) = policy or _policy(head), head["policy"]
-    if type(found).__qualname__ != name:  # one that was made before a promise could be goes on
+    if type(found).__qualname__ != name:  # one made before a promise was possible continues
         found = found.for_task(task)
     if found.contextual:
         task = task.over_rows
     given = type(found).__qualname__
     saved = {**_defaults(found), **head["parameters"]}  # a later version may have more of them
     if name != given or json.loads(json.dumps(_parameters(found))) != saved:
-        raise InputError(f"snapshot: is of {name} {head['parameters']}; must not be given {found}")
+        raise InputError(
+            f"snapshot: its policy is {name} {head['parameters']}; must not be given {found}"
+        )
     arm, budget = operator.index(head["arm"]), check_budget(head["budget"])
     envelope = head["spec"]["method"] == "envelope"  # how versions before 0.3 found an index
     if envelope:
@@ -133,7 +135,7 @@ def _unpacked(
 
 
 def _policy(head: dict[str, Any]) -> Policy:
-    """The policy, if its class is already imported; a snapshot must not cause imports."""
+    """The policy, if its class is already imported; a snapshot must not import modules."""
     module, name = head["policy"]
     places = {module, module.replace(".policies.", ".policies.rivals.")}  # 0.2 had no rivals
     for kind in _kinds(Policy):  # type: ignore[type-abstract]
@@ -144,8 +146,8 @@ def _policy(head: dict[str, Any]) -> Policy:
             }
             return kind(**plain)
     raise InputError(
-        f"snapshot: its policy {module}.{name} is not known here; import it, or give restore the"
-        " policy"
+        f"snapshot: its policy {module}.{name} is not imported here; import it, or pass the "
+        "policy to restore"
     )
 
 

@@ -37,7 +37,7 @@ __all__ = [
 
 
 class AccountAmounts(TypedDict):
-    """An account in its own unit: budget = spent + reserved + free."""
+    """An account, in its own unit: budget = spent + reserved + free."""
 
     budget: float
     spent: float
@@ -46,7 +46,7 @@ class AccountAmounts(TypedDict):
 
 
 class LimitNumbers(TypedDict, total=False):
-    """What a limit may say besides; see ``Limit`` and ``Share``."""
+    """The optional fields of a limit; see ``Limit`` and ``Share``."""
 
     at_most: float
     total: float
@@ -57,13 +57,13 @@ class LimitNumbers(TypedDict, total=False):
 
 
 class StatusLimit(LimitNumbers):
-    """A limit, as a task's table has it."""
+    """A limit, as in a task's table."""
 
     per: str
 
 
 class StatusArm(TypedDict):
-    """An arm: its pulls that were reported, and those in flight."""
+    """An arm: its reported pulls and its pulls in flight."""
 
     arm: str
     pulls: int
@@ -72,7 +72,7 @@ class StatusArm(TypedDict):
 
 
 class CampaignStatus(AccountAmounts):
-    """Where a campaign stands, in the user's units."""
+    """The status of a campaign, in the user's units."""
 
     name: str
     state: str  # open, paused, exhausted, closed
@@ -92,7 +92,7 @@ class CampaignStatus(AccountAmounts):
     hard: dict[str, AccountAmounts]
     stop: str
     on_overrun: str  # pause, alert
-    promise: str | None  # what remains of a risk that was promised
+    promise: str | None  # what remains of a promised risk
     shadow: bool
     policy: str
     pinned: str | None
@@ -125,7 +125,7 @@ def amounts_of(account: Account) -> AccountAmounts:
 
 
 def status_of(name: str, core: Core) -> CampaignStatus:
-    """Where a campaign stands, in the user's units, as a JSON object has it."""
+    """The status of a campaign, in the user's units, as a JSON object."""
     ledger, controller, settings = core.ledger, core.controller, core.settings
     task = controller.task
     return {
@@ -161,7 +161,7 @@ def status_of(name: str, core: Core) -> CampaignStatus:
 
 
 def ledger_status(store: Store, name: str) -> dict[str, Any]:
-    """A campaign's money and counts, as its ledger has them: no policy is run."""
+    """A campaign's money and counts, from its ledger, without running the policy."""
     saved = store.saved(name)
     ledger = Ledger() if saved is None else kept_ledger(saved.body)
     rows = rows_of(store, name, ledger.seq)
@@ -234,7 +234,7 @@ def refused_of(
 
 @dataclass(frozen=True)
 class Why:
-    """What was known when a ticket's arm was chosen, in the user's units."""
+    """What the policy knew when it chose a ticket's arm, in the user's units."""
 
     id: str
     arm: str
@@ -242,17 +242,17 @@ class Why:
     event: int
     policy: str
     pinned: bool
-    among: list[str]  # the arms that could be chosen
+    among: list[str]  # the eligible arms
     free: float  # of the budget
-    arms: list[dict[str, Any]]  # of each: pulls told and in flight, mean outcomes so far
+    arms: list[dict[str, Any]]  # for each: pulls reported and in flight, mean outcomes so far
 
     def table(self) -> dict[str, Any]:
-        """As a JSON object has it."""
+        """The explanation as a JSON object."""
         return {**vars(self), "at": self.at.isoformat()}
 
 
 def why_of(store: Store, name: str, policy: Policy | None, ticket: str) -> Why:
-    """Follow the log up to the decision, and look."""
+    """Replay the log up to the decision."""
     rows = [row for row in events_of(store, name, ticket) if row.kind == "asked"]
     if not rows:
         raise InputError(f"ticket = {shown(ticket)}: is unknown")

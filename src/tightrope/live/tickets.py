@@ -1,4 +1,4 @@
-"""Tickets: their ids, what a caller is given, what the log says of those not in flight."""
+"""Tickets: their ids, the tickets that callers get, and past tickets in the log."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
 
 
 def good_id(ticket: object) -> str | None:
-    """An id as plain text; None for what can be none."""
+    """An id as plain text; None if it is not valid."""
     return str(ticket) if isinstance(ticket, str) and GOOD_ID.fullmatch(ticket) else None
 
 
 def id_of(ticket: Any) -> Any:
-    """The id of a ticket, here or in a client; anything else as it is."""
+    """The id of a ticket, here or in a client; anything else unchanged."""
     return getattr(ticket, "id", ticket) if isinstance(ticket, tuple) else ticket
 
 
 class Ticket(NamedTuple):
-    """A decision: pull ``arm``, then tell what came of it under ``id``.
+    """A decision: pull ``arm``, then report the outcome under ``id``.
 
     >>> import tempfile
     >>> from tightrope import Task, open_campaign
@@ -46,34 +46,34 @@ class Ticket(NamedTuple):
     id: str
     arm: str  # its name
     number: int  # the arm's number, from 0
-    reserved: float  # of the budget, until it is told
+    reserved: float  # of the budget, until it is reported
     expires_at: datetime
     state: str = "open"  # or told, voided, expired, quarantined
 
     @classmethod
     def of(cls, core: Core, id: str, found: Open) -> Ticket:
-        """The ticket of this id, in flight or past."""
+        """The ticket with this id, in flight or past."""
         arm = found.arm
         reserved = core.ledger.accounts[0].amount(found.reserved[0]) if found.reserved else 0.0
         name, expires_at = core.controller.task.names[arm], when(found.expires_at)
         return new(cls, (id, name, arm, reserved, expires_at, found.state))
 
     def table(self) -> dict[str, Any]:
-        """As a JSON object has it."""
+        """The ticket as a JSON object."""
         return {**self._asdict(), "expires_at": self.expires_at.isoformat()}
 
 
 class Past(Open, kw_only=True):
-    """A ticket as its events in the log tell it."""
+    """A ticket, from its events in the log."""
 
-    told: Told | None = None  # the report that was taken
+    told: Told | None = None  # the accepted report
     settled: tuple[int, ...] = ()  # ticks spent on it, per account
     incurred: tuple[float, ...] = ()  # its penalties [M]
     refused: tuple[int, ...] = ()  # events of its quarantined reports
 
     @classmethod
     def of_rows(cls, rows: Sequence[Row]) -> Past | None:
-        """From all events of a ticket, in order; None without any decision."""
+        """A ticket from all its events, in order; None without a decision."""
         past: Past | None = None
         for row in rows:
             event = event_of(row)

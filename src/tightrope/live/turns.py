@@ -1,16 +1,16 @@
-"""Take turns at a campaign's log: catch up, act for all that wait, append, commit.
+"""Take turns at a campaign's log: catch up, do all waiting requests, append, commit.
 
 Promises kept here:
 
 P1 *Durable.* A request is done after its turn's commit, never before.
-P3 *Exactly once.* If a commit fails with an unknown outcome, a new turn looks whether its events
-   are in the log; nothing is decided again.
-P7 *Constant cost.* Only tickets in flight are held in memory; a snapshot every 10,000 events is
-   where opening starts from.
-P8 *Fail closed.* After a failure the state is thrown away and read again before it is used.
-P9 *No leader.* Every process that has opened the campaign is a replica: to act it takes the turn,
-   follows the events it has not seen, chooses, appends and commits. Threads of one process share a
-   turn: whoever gets it does the work of all that wait.
+P3 *Exactly once.* If a commit fails with an unknown outcome, a new turn checks whether its events
+   are in the log; nothing is decided twice.
+P7 *Constant cost.* Only tickets in flight are held in memory; opening starts from a snapshot, taken
+   every 10,000 events.
+P8 *Fail closed.* After a failure the state is discarded and read again before use.
+P9 *No leader.* Every process that has opened the campaign is a replica: to act, it takes the turn,
+   reads new events, chooses, appends and commits. Threads of one process share a turn: one thread
+   does the work of all waiting threads.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from tightrope.version import __version__
 __all__ = ["TurnTaker"]
 
 SNAPSHOT_EVERY = 10_000  # events
-LONG_REPLAY = 1000  # events that were followed to open a campaign
-LONGEST_JUMP = 3600.0  # seconds by which a clock may run ahead of the process's own
+LONG_REPLAY = 1000  # events that were read to open a campaign
+LONGEST_JUMP = 3600.0  # seconds that the store's clock may run ahead of the process's own
 JUMPED = "the clock jumped"  # why a campaign is paused
 UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-LONGEST_SILENCE = 31 * 86400.0  # seconds between two events that a new process takes for true
+LONGEST_SILENCE = 31 * 86400.0  # seconds between two events that a new process accepts
 
 
 class TurnTaker:
-    """A process's part in a campaign: its state as far as it was followed, and turns to write."""
+    """A process's view of a campaign: its state, and turns to write."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class TurnTaker:
         who: str | None = None,
         owned: bool = False,
     ) -> None:
-        """Go on with a campaign that exists. ``owned``: whether ``disconnect`` closes the store."""
+        """Open an existing campaign. ``owned``: whether ``disconnect`` closes the store."""
         self.name, self.store = name, store
         self._given_who, self._owned = known_who(who), owned
         self._begin(policy)
@@ -75,17 +75,17 @@ class TurnTaker:
             self._follower.load()
 
     def _begin(self, policy: Policy | None) -> None:
-        """What belongs to one process; a forked one begins anew."""
+        """Set up the state of one process; a forked process starts anew."""
         self.who = self._given_who or own_name()
         self._desk = Desk(self.name, self._work)
         self._follower = Follower(self.store, self.name, policy)
-        self._refused = 0  # reports that were refused and not kept, to be counted
+        self._refused = 0  # refused reports that were not stored, to be counted
         self._clocks: tuple[int, float] | None = None  # the store's and our own, at the last turn
 
-    # Doing things.
+    # Requests.
 
     def do(self, act: Callable[[Writer], Any], tickets: Sequence[str] = ()) -> Any:
-        """Have something done in a turn; ``tickets`` are those that it will look at."""
+        """Make a request in a turn; ``tickets``: the tickets that it reads."""
         request = TurnRequest(act, tickets)
         self._desk.perform([request])
         if request.error is not None:
@@ -93,9 +93,9 @@ class TurnTaker:
         return request.result
 
     def work(self, requests: Sequence[TurnRequest]) -> None:
-        """Have requests done in one turn, now; for a caller that has a queue of its own.
+        """Do requests in one turn, now; for a caller with its own queue.
 
-        Each ends with its own ``result`` or ``error``; all that succeeded is committed by then.
+        Each ends with its own ``result`` or ``error``; all successful ones are committed.
         """
         with self._desk:
             self._work(requests)
@@ -105,7 +105,7 @@ class TurnTaker:
             requests = self._turn(requests)
 
     def _turn(self, batch: Sequence[TurnRequest]) -> Sequence[TurnRequest]:
-        """Do a batch in one turn; returns those that need another one, because it was broken."""
+        """Do a batch in one turn; returns the requests that need another turn after a failure."""
         writer: Writer | None = None
         try:
             with self.store.turn(self.name, self._catch_up) as turn:
@@ -126,16 +126,16 @@ class TurnTaker:
         return ()
 
     def _catch_up(self) -> int:
-        """Follow what is committed while others have the turn, so that less is left to do in it."""
+        """Read committed events while others hold the turn, to shorten this process's turn."""
         if self._follower.core is not None:
-            with suppress(TightropeError):  # the turn will tell
+            with suppress(TightropeError):  # the turn will find out
                 return self._follower.follow_committed().ledger.seq
         return 0
 
     def _end_failed(
         self, batch: Sequence[TurnRequest], writer: Writer | None, error: BaseException
     ) -> Sequence[TurnRequest]:
-        """End the requests of a turn that failed; returns those that another one broke."""
+        """End the requests of a failed turn; returns those that another request broke."""
         if isinstance(error, BrokenError):
             fail([error.request], error.__cause__ or error, self.name)
             left = [request for request in batch if request is not error.request]
@@ -156,7 +156,7 @@ class TurnTaker:
         return ()
 
     def _writer(self, turn: Turn, batch: Sequence[TurnRequest]) -> Writer:
-        """A writer at the end of the log that knows the past of the tickets it will meet."""
+        """A writer at the end of the log, with the past of the tickets that it needs."""
         core = self._follower.current(turn)
         wanted = [one for request in batch for one in request.tickets]
         writer = Writer(core, self._follower.hash, turn, self.who, wanted)
@@ -168,33 +168,33 @@ class TurnTaker:
         return writer
 
     def _watch_clock(self, writer: Writer) -> None:
-        """Pause after a jump of the clock: it would expire tickets and release budget."""
+        """Pause after a jump of the clock, which would expire tickets and release budget."""
         before, own, now = self._clocks or (None, 0.0), uptime(), writer.clock
         self._clocks = now, own
         last, bound = writer.ledger.at, LONGEST_SILENCE
         if before[0] is not None:
             last, bound = max(before[0], last), LONGEST_JUMP + (own - before[1])
         jumped = (now - last) / 1e6 > bound
-        if jumped or writer.ledger.paused == JUMPED:  # log time stands still until it is resumed
+        if jumped or writer.ledger.paused == JUMPED:  # log time stands still until then
             writer.now = writer.ledger.at
         if jumped and writer.ledger.paused != JUMPED:
             writer.emit(Paused(JUMPED))
 
     def _count_refused(self, writer: Writer) -> None:
-        """Write how many reports were refused without being kept, beside other events."""
+        """Record the number of refused reports that were not stored, with other events."""
         self._refused += writer.overflow
         if self._refused and writer.rows:
             writer.emit(Discarded(refused=self._refused))
             self._refused = 0
 
     def _is_stored(self, row: Row, error: StoreError) -> bool:
-        """Whether a turn that failed was stored after all: a new turn knows."""
+        """Whether a failed turn was stored after all; a new turn finds out."""
         try:
             with self.store.turn(self.name) as turn:
                 found = turn.read(row.seq - 1, 1)
         except StoreError:
             raise StoreError(
-                f"{error}; it is not known whether this was recorded: repeat it with the same id"
+                f"{error}; it is unknown whether this was recorded. Repeat it with the same id"
             ) from error
         return bool(found) and found[0].hash == row.hash
 
@@ -203,7 +203,7 @@ class TurnTaker:
             return
         first, last = writer.rows[0].seq, writer.rows[-1]
         due = first // SNAPSHOT_EVERY != (last.seq + 1) // SNAPSHOT_EVERY
-        if due or self._follower.replayed > LONG_REPLAY:  # the next process need not follow so many
+        if due or self._follower.replayed > LONG_REPLAY:  # the next process reads less
             self._follower.replayed = 0
             try:
                 self.store.save(self.name, Saved(last.seq, last.hash, writer.core.snapshot()))
@@ -215,7 +215,7 @@ _all: weakref.WeakSet[TurnTaker] = weakref.WeakSet()
 
 
 def _begin_again() -> None:
-    """In a forked process: its parent's threads, and what they hold, are not here."""
+    """Reset in a forked process, which lacks its parent's threads and their locks."""
     for one in list(_all):
         one._begin(one._follower.policy)
 
@@ -224,5 +224,5 @@ os.register_at_fork(after_in_child=_begin_again)
 
 
 def uptime() -> float:
-    """Seconds on a clock that nobody sets, and that goes on while the machine sleeps."""
+    """Seconds on a monotonic clock that also runs while the machine sleeps."""
     return time.clock_gettime(UPTIME)

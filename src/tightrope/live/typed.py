@@ -16,7 +16,7 @@ import numpy.typing as npt
 from tightrope.errors import InputError, nearest
 from tightrope.kernels.live import NOTHING
 from tightrope.live.controller import Controller, Penalty
-from tightrope.live.past import Past, rows_of_past
+from tightrope.live.past import PastData, rows_of_past
 from tightrope.policies.choice import WORDS
 from tightrope.problem import Types
 from tightrope.problem.contexts import OTHER
@@ -32,23 +32,17 @@ class TypedController(Controller):
 
     # Types, arms and rows.
 
-    @property
-    def types(self) -> Types:
-        """The task's types."""
-        return cast(Types, self.whole_task.contexts)
+    def _hold(self, *held: Any) -> None:
+        super()._hold(*held)
+        self.types = cast(Types, self.whole_task.contexts)
+        self._arms, self._aware = self.whole_task.arm_count, self.task.types > 0
+        self._kinds = {name: kind for kind, name in enumerate(self.type_names)}
+        self._words = memoryview(cast(Any, self._state["pair"]))
 
     @property
     def type_names(self) -> list[str]:
         """The names of the types, in order; where they are added as they come, those that came."""
         return list(self.types.names or self._beside.types)
-
-    @property
-    def _arms(self) -> int:
-        return self.whole_task.arm_count
-
-    @property
-    def _aware(self) -> bool:
-        return self.task.types > 0
 
     def kind_of(self, context: object) -> int:
         """The number of a type; one that is new is added, where the task's types are open."""
@@ -57,6 +51,7 @@ class TypedController(Controller):
         if types.open and kind == len(seen):
             name = types.missing if context is None else context
             seen.append(cast(str, name) if kind < types.most else OTHER)
+            self._kinds = {name: kind for kind, name in enumerate(seen)}
         return kind
 
     def _row(self, arm: int | str, kind: int) -> int:
@@ -89,6 +84,10 @@ class TypedController(Controller):
         self, eligible: Iterable[int | str] | None = None, *, context: str | None = None
     ) -> int:
         """The arm to pull next for a request of the type ``context``; see ``Controller.ask``."""
+        if eligible is None and context in self._kinds:  # most often
+            if self._aware:
+                self._words[WORDS] = self._kinds[context]
+            return super().ask() % self._arms
         return super().ask(self._face(context, eligible)) % self._arms
 
     def choose(
@@ -118,7 +117,7 @@ class TypedController(Controller):
         kind = self.kind_of(context)
         if not self._aware:
             return eligible
-        self._state["pair"][WORDS] = kind
+        self._words[WORDS] = kind
         if eligible is None:
             return None
         numbers = [self.arm_number(arm) for arm in eligible]
@@ -146,7 +145,11 @@ class TypedController(Controller):
         context: str | None = None,
     ) -> None:
         """As ``Controller.tell``; ``context`` may be left out where only one is possible."""
-        super().tell(self._told_row(arm, context), cost, reward, penalty)
+        if context in self._kinds and arm.__class__ is int and 0 <= arm < self._arms:
+            row = self._kinds[context] * self._arms + arm if self._aware else arm
+            super().tell(row, cost, reward, penalty)
+        else:
+            super().tell(self._told_row(arm, context), cost, reward, penalty)
 
     def tell_row(
         self, arm: int, row: npt.NDArray[np.float64], *, context: str | None = None
@@ -177,7 +180,7 @@ class TypedController(Controller):
             raise InputError(f"context is missing; {allowed}")
         return open_rows[0]
 
-    def _past_rows(self, past: Past) -> Integers:
+    def _past_rows(self, past: PastData) -> Integers:
         """The row of every line of a log: its arm, for its type."""
         arms, _, contexts = rows_of_past(past, self.whole_task)
         if not self._aware:

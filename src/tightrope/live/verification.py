@@ -1,9 +1,9 @@
-"""Follow a campaign's log again and compare it with every snapshot.
+"""Replay a campaign's log and compare it with every snapshot.
 
-P6 *Replay.* Money is added up from the first event, exactly. The policy's state is learned again
-from the last event that carries one (its creation, a change, another version of the program), and
-compared with every snapshot since: to the bit, or within rounding if another machine's arithmetic
-wrote it. Reads are short, so that a live campaign goes on.
+P6 *Replay.* Money is added up exactly from the first event. The policy learns again from the last
+event that carries its state (its creation, a change, another version of the program), and is
+compared with every snapshot since: bit for bit, or within rounding if another machine wrote it.
+Reads are short, so that a live campaign goes on.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ ROUNDING = 1e-9  # relative, of numbers that were learned
 
 @dataclass
 class Verified:
-    """What was compared, and what was wrong."""
+    """The result of a verification: what was compared, and the faults."""
 
     events: int = 0
     first: int = 1  # the first event that is in the store
-    learned_from: int = 1  # the event from which the policy's state was followed
+    learned_from: int = 1  # the event from which the policy's state was replayed
     snapshots: int = 0
-    to_the_bit: int = 0  # snapshots whose learned state was the same to the bit
+    to_the_bit: int = 0  # snapshots with the same learned state, bit for bit
     within_rounding: int = 0
-    money_only: int = 0  # snapshots from before ``learned_from``, or of a policy that is not run
-    not_run: str = ""  # why the policy is not run: then money and tickets are compared alone
+    money_only: int = 0  # snapshots from before ``learned_from``, or of a policy that cannot run
+    not_run: str = ""  # why the policy cannot run: then only money and tickets are compared
     wrong: list[str] = field(default_factory=list)
 
     @property
@@ -49,7 +49,7 @@ class Verified:
         return not self.wrong
 
     def table(self) -> dict[str, Any]:
-        """As a JSON object has it."""
+        """The result as a JSON object."""
         return {"good": self.good, **vars(self)}
 
 
@@ -59,7 +59,7 @@ def verified(
     policy: Policy | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Verified:
-    """Follow a campaign's log, from its first event in the store to the last one now."""
+    """Replay a campaign's log, from its first event in the store to the current last one."""
     found = Verified()
     try:
         found.wrong.extend(store.faults())
@@ -75,11 +75,11 @@ def verified(
 def _follow(
     store: Store, name: str, learning: Learning, progress: Callable[[int], None] | None
 ) -> None:
-    """Follow the log to its end, which must be the end that the store has recorded."""
+    """Replay the log to its end, which must be the end that the store has recorded."""
     found, ledger, seen = learning.found, Ledger(), START
     head, snapshots = store.head(name), _snapshots(store, name)
     first = store.read(name, 0, 1)
-    if first and first[0].seq > 1:  # those before are archived
+    if first and first[0].seq > 1:  # earlier events are archived
         found.first = first[0].seq
         base = snapshots.get(found.first - 1)
         if base is None:
@@ -91,7 +91,9 @@ def _follow(
         if event.seq in snapshots:
             _compare(snapshots.pop(event.seq), event.hash, ledger, learning, found)
         if head is not None and event.seq == head[0] and event.hash != head[1]:
-            found.wrong.append(f"event {event.seq}: is not the one that was recorded as the last")
+            found.wrong.append(
+                f"event {event.seq}: differs from the event recorded as the last one"
+            )
         if event.seq % MANY == 0:
             _check_money(ledger, found)
             if progress is not None:
@@ -106,7 +108,7 @@ def _follow(
 
 
 def _closed(event: Event, ledger: Ledger) -> Open | None:
-    """Have the ledger follow an event; the ticket in flight that it closed."""
+    """Apply an event to the ledger; returns the ticket in flight that it closed."""
     try:
         return ledger.follow(event)
     except Exception as error:
@@ -114,19 +116,19 @@ def _closed(event: Event, ledger: Ledger) -> Open | None:
 
 
 class Learning:
-    """What is learned along a log, and how it compares with the snapshots on the way.
+    """The policy's state along a log, compared with the snapshots on the way.
 
-    What was learned under an earlier version of the program, or by an earlier policy, need not
-    come out again: with every event that carries the policy's state all of it starts anew.
+    The state learned by an earlier version of the program or an earlier policy need not be
+    reproducible, so every event that carries the policy's state starts anew.
     """
 
     def __init__(self, policy: Policy | None, found: Verified) -> None:
         self.policy, self.found, self.core = policy, found, cast(Core | None, None)
         self.compared = 0  # snapshots
-        self.wrong: list[str] = []  # since all of it started anew
+        self.wrong: list[str] = []  # since the last event with the policy's state
 
     def start_from(self, base: Saved) -> Ledger:
-        """Start from a snapshot, as the events before it are archived."""
+        """Start from a snapshot, because the events before it are archived."""
         self.found.learned_from = base.seq
         try:
             self.core = Core.restore(base.body, self.policy)
@@ -136,7 +138,7 @@ class Learning:
         return self.core.ledger
 
     def follow(self, event: Event, ledger: Ledger, closed: Open | None) -> None:
-        """Follow an event that the ledger has followed."""
+        """Apply an event after the ledger."""
         found = self.found
         if isinstance(event.body, Stateful):
             found.learned_from, found.money_only, self.wrong = event.seq, self.compared, []
@@ -155,7 +157,7 @@ class Learning:
     def compare(self, saved: Saved) -> None:
         """Compare with a snapshot."""
         self.compared += 1
-        if self.core is None:  # which is said already
+        if self.core is None:  # which is already in the faults
             self.found.money_only += 1
             return
         try:
@@ -165,7 +167,7 @@ class Learning:
             return
         same = _same(kept.controller, self.core.controller)
         if same is None:
-            what = "what was learned is not what the log leads to"
+            what = "the learned state differs from the replay of the log"
             self.wrong.append(f"snapshot {saved.seq}: {what}")
         elif same:
             self.found.to_the_bit += 1
@@ -183,13 +185,13 @@ def _snapshots(store: Store, name: str) -> dict[int, Saved]:
 
 
 def _check_money(ledger: Ledger, found: Verified) -> None:
-    """What is reserved must be what the tickets in flight hold."""
+    """Check that the reserved money equals the reservations of the tickets in flight."""
     for i, account in enumerate(ledger.accounts):
         held = sum(one.reserved[i] for one in ledger.tickets.values() if one.reserved)
         if held != account.reserved:
             found.wrong.append(
-                f"event {ledger.seq}: {account.name}: {account.reserved} ticks are reserved, but"
-                f" tickets in flight hold {held}"
+                f"event {ledger.seq}: {account.name}: {account.reserved} ticks are reserved, "
+                f"but the tickets in flight reserve {held}"
             )
 
 
@@ -198,7 +200,7 @@ def _compare(
 ) -> None:
     found.snapshots += 1
     if saved.hash != seen:
-        found.wrong.append(f"snapshot {saved.seq}: is of another log")
+        found.wrong.append(f"snapshot {saved.seq}: belongs to another log")
         return
     try:
         kept = kept_ledger(saved.body)
@@ -206,13 +208,13 @@ def _compare(
         found.wrong.append(f"snapshot {saved.seq}: cannot be read ({error})")
         return
     if kept != ledger:
-        found.wrong.append(f"snapshot {saved.seq}: its money or tickets are not those of the log")
+        found.wrong.append(f"snapshot {saved.seq}: its money or tickets differ from the log")
         return
     learning.compare(saved)
 
 
 def _same(one: Controller, other: Controller) -> bool | None:
-    """True if to the bit, False if within rounding, None if not the same."""
+    """True if equal bit for bit, False if equal within rounding, None if different."""
     if one == other:
         return True
     if (one.task, one.policy.label, one.in_flight) != (
@@ -226,6 +228,6 @@ def _same(one: Controller, other: Controller) -> bool | None:
 
 
 def _numbers(controller: Controller) -> list[float]:
-    """What was learned, as one list."""
+    """The learned state as one list."""
     means = [0.0 if mean is None else mean for row in controller.means for mean in row]
     return [*controller.pulls, controller.spent, *controller.queues, *means]

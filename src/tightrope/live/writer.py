@@ -1,13 +1,13 @@
-"""What happens to a campaign within one turn: decisions, reports and changes become events.
+"""The work of one turn: decisions, reports and changes become events.
 
 Promises kept here:
 
 P2 *Conservation*, in part: a decision is made only if its reservation is free. A report or an
-   amendment above the reservation is recorded in full and pauses the campaign, unless the campaign
-   was created to go on (``on_overrun="alert"``).
+   amendment above the reservation is recorded in full and pauses the campaign, except with
+   ``on_overrun="alert"``.
 P3 *Exactly once.* A client's id is looked up, among the tickets in flight and in the log, before
    anything is decided or recorded.
-P4 *Nothing lost.* A report that cannot be taken is refused and kept, up to a bound.
+P4 *Nothing lost.* A report with an error is refused and kept in quarantine, up to a bound.
 P5 *Expiry.* Due tickets expire by events, at most 256 in one turn, before anything else happens.
 """
 
@@ -41,11 +41,11 @@ from tightrope.problem.values import shown
 
 __all__ = ["MOST_EXPIRIES", "Writer"]
 
-LONGEST = 2000  # characters of a refused report that are kept
+LONGEST = 2000  # stored characters of a refused report
 
 
 class Writer(ChangeWriter):
-    """One turn's work: it chooses, follows its own events, and keeps the rows to be stored."""
+    """The work of one turn: chooses, applies its own events, and collects the rows to store."""
 
     # Decisions.
 
@@ -55,9 +55,9 @@ class Writer(ChangeWriter):
         eligible: Sequence[int | str] | None,
         ttl: int | None = None,
     ) -> Ticket:
-        """A decision, or the one that was made for the same id before.
+        """Make a decision, or return the earlier one for the same id.
 
-        ``ttl``: how long it is waited for, in microseconds, if not as long as usual.
+        ``ttl``: microseconds until it expires; default: the campaign's.
         """
         allowed = None if eligible is None else self._numbers(eligible)
         if ticket is not None:
@@ -85,19 +85,19 @@ class Writer(ChangeWriter):
     def _repeated(
         self, ticket: str, allowed: tuple[int, ...] | None, ttl: int | None
     ) -> Ticket | None:
-        """The ticket that an id was given before, if its arguments are the same."""
+        """The existing ticket of an id, if its arguments are the same."""
         if not good_id(ticket):
             allowed_ids = "1 to 128 visible ASCII characters"
             raise InputError(f"id = {shown(ticket)}: must be {allowed_ids}")
         found = self.ledger.tickets.get(ticket) or self.past(ticket)
         if found is None:
             if OWN_ID.fullmatch(ticket):
-                raise InputError(f"id = {ticket!r}: must not look like an id that is given here")
+                raise InputError(f"id = {ticket!r}: must not have the form of a generated id")
             return None
         if found.eligible != allowed:
-            raise ConflictError(f"id = {ticket!r}: was asked for with other eligible arms")
+            raise ConflictError(f"id = {ticket!r}: was created with other eligible arms")
         if found.ttl != ttl:
-            raise ConflictError(f"id = {ticket!r}: was asked for with another expiry")
+            raise ConflictError(f"id = {ticket!r}: was created with another expiry")
         return Ticket.of(self.core, ticket, found)
 
     def check_ids(
@@ -106,7 +106,7 @@ class Writer(ChangeWriter):
         eligible: Sequence[int | str] | None,
         ttl: int | None = None,
     ) -> None:
-        """Raise unless all of these ids can be asked for."""
+        """Raise if one of these ids is not valid."""
         allowed = None if eligible is None else self._numbers(eligible)
         for one in ids:
             if one is not None:
@@ -122,7 +122,7 @@ class Writer(ChangeWriter):
     def tell(
         self, ticket: str, cost: Any, reward: Any, penalty: Any, arm: int | str | None = None
     ) -> None:
-        """Take the outcome of a ticket, once."""
+        """Record the outcome of a ticket, once."""
         ledger, given, ticket = self.ledger, ticket, _plain(ticket)
         one = ledger.tickets.get(ticket)
         past = None if one is not None else self.past(ticket)
@@ -137,7 +137,7 @@ class Writer(ChangeWriter):
             body = self.core.outcome(number, cost, reward, penalty, reserved, found.seq)
         except InputError as error:
             if past is not None and past.state == "told":
-                error = InputError(f"ticket {ticket!r}: was told otherwise; {error}")
+                error = InputError(f"ticket {ticket!r}: was reported with other values; {error}")
                 raise self._refused(
                     ConflictError, None, str(error), ticket, cost, reward, penalty
                 ) from None
@@ -149,18 +149,21 @@ class Writer(ChangeWriter):
             self._take(ticket, found, past, body)
 
     def _acted(self, arm: int | str, decided: int) -> int:
-        """The arm that was pulled; it may be another one where another system acts."""
-        number = int(self.core.controller.number_of(arm))  # True is a number too
+        """The arm that was pulled; it can differ if another system decides."""
+        number = int(self.core.controller.number_of(arm))  # True is an integer too
         if number != decided and not self.core.settings.shadow:
             name = self.core.controller.arm_name(decided)
-            raise InputError(f"arm = {shown(arm)}: must be {name!r}, which was decided")
+            raise InputError(f"arm = {shown(arm)}: must be {name!r}, the arm of the decision")
         return number
 
     def _told_again(self, ticket: str, past: Past, body: Told, report: tuple[Any, ...]) -> None:
         assert past.told is not None
         if past.told.values == body.values and past.arm == body.arm:
             return
-        text = f"ticket {ticket!r}: was told {_said(past.told.values)}, now {_said(body.values)}"
+        text = (
+            f"ticket {ticket!r}: was reported as {_said(past.told.values)}, now "
+            f"{_said(body.values)}"
+        )
         raise self._refused(ConflictError, None, text, ticket, *report)
 
     def _take(self, ticket: str, found: Open, past: Past | None, body: Told) -> None:
@@ -172,7 +175,7 @@ class Writer(ChangeWriter):
             if spent > held and reserves:
                 body.over = True
         body.moves = moves
-        if past is not None:  # nothing is reserved for it any more
+        if past is not None:  # its reservation is already free
             paid: Iterable[int] = body.settled
             body.was, body.over = past.state, body.over or past.state == "voided"
             if past.state in ("expired", "quarantined"):
@@ -184,7 +187,7 @@ class Writer(ChangeWriter):
             self._act_on_overrun(body, ticket)
 
     def _act_on_overrun(self, body: Told | Amended, ticket: str) -> None:
-        """Pause after an overrun, unless the campaign goes on at one."""
+        """Pause after an overrun if the campaign is set to."""
         if self.core.settings.on_overrun == "pause" and self.ledger.paused is None:
             short = any(account.free < 0 for account in self.ledger.accounts)
             if short or getattr(body, "was", None) != "voided":
@@ -200,7 +203,7 @@ class Writer(ChangeWriter):
         reward: Any,
         penalty: Any,
     ) -> ReportError:
-        """Keep a refused report, charge its ticket if it is in flight; returns the error."""
+        """Store a refused report and charge its ticket if it is in flight; returns the error."""
         ledger, name = self.ledger, good_id(ticket)
         if len(ledger.quarantine) >= self.core.settings.quarantine_most and one is None:
             self.overflow += 1
@@ -211,7 +214,7 @@ class Writer(ChangeWriter):
         return kind(f"{why} (refused; kept in quarantine as {seq})", seq)
 
     def discard(self, number: int, note: str | None) -> None:
-        """Close a quarantined report that nobody will correct."""
+        """Discard a quarantined report."""
         self._require_quarantined(number)
         require_text(note, "note")
         self.emit(Discarded(number), self.ledger.quarantine[number], note=note)
@@ -219,17 +222,19 @@ class Writer(ChangeWriter):
     def _require_quarantined(self, number: int) -> None:
         if number not in self.ledger.quarantine:
             known = ", ".join(map(str, list(self.ledger.quarantine)[:20])) or "none"
-            raise InputError(f"quarantine = {shown(number)}: must be a kept report: {known}")
+            raise InputError(
+                f"quarantine = {shown(number)}: must be a report in quarantine: {known}"
+            )
 
     def correct(self, number: int, ticket: str, cost: Any, reward: Any, penalty: Any) -> None:
-        """Take a quarantined report in its corrected form."""
+        """Record a quarantined report in its corrected form."""
         self._require_quarantined(number)
         self.tell(ticket, cost, reward, penalty)
         if number in self.ledger.quarantine:
             self.emit(Discarded(number), ticket)
 
     def void(self, ticket: str) -> None:
-        """Take back a ticket that was not carried out; harmless if it was taken back already."""
+        """Cancel a ticket that was not used; harmless if it is cancelled already."""
         given, ticket = ticket, _plain(ticket)
         one = self.ledger.tickets.get(ticket)
         if one is None:
@@ -244,7 +249,7 @@ class Writer(ChangeWriter):
     def amend(
         self, ticket: str, cost: Any, penalty: Mapping[str, float] | None, note: str | None
     ) -> None:
-        """Correct the money of a report that was taken; what was learned from it stays."""
+        """Correct the money of a report; what the policy learned from it stays."""
         require_text(note, "note")
         body = self._amendment(ticket, cost, penalty)
         if body is not None:
@@ -253,14 +258,16 @@ class Writer(ChangeWriter):
                 self._act_on_overrun(body, _plain(ticket))
 
     def _amendment(self, ticket: str, cost: Any, penalty: Any) -> Amended | None:
-        """What an amendment moves; None if nothing."""
+        """The money that an amendment moves; None if nothing changes."""
         given, ticket = ticket, _plain(ticket)
         past = self.past(ticket)
         if past is None or past.state != "told":
             state = "open" if ticket in self.ledger.tickets else past and past.state
-            raise InputError(f"ticket = {shown(given)}: is {state or 'unknown'}; must be told")
+            raise InputError(
+                f"ticket = {shown(given)}: is {state or 'unknown'}; must be a reported ticket"
+            )
         if not isinstance(penalty, Mapping | None):
-            raise InputError(f"penalty = {shown(penalty)}: must be by name")
+            raise InputError(f"penalty = {shown(penalty)}: must be a mapping by name")
         task, accounts = self.core.controller.task, self.ledger.accounts
         amounts = {} if cost is None else {"cost": known_amount(cost, "cost")}
         for name, value in (penalty or {}).items():
@@ -287,7 +294,7 @@ class Writer(ChangeWriter):
         return Amended(shifts, over, moves=moved(spent=changes))
 
     def check_amend(self, row: Mapping[str, Any]) -> None:
-        """Raise unless a row of a bill can be taken."""
+        """Raise if a row of a bill is not valid."""
         unknown = sorted(set(row) - {"id", "cost", "penalty"})
         try:
             if unknown:
@@ -298,12 +305,12 @@ class Writer(ChangeWriter):
 
 
 def _plain(ticket: object) -> str:
-    """An id as plain text: numpy has its own; nothing for what is no text."""
+    """An id as plain text, also from numpy's own type; "" for anything else."""
     return ticket if ticket.__class__ is str else str(ticket) if isinstance(ticket, str) else ""
 
 
 def _as_json(report: dict[str, Any]) -> str:
-    """A report that was refused, whatever it was."""
+    """A refused report as JSON, of any form."""
     try:
         return json.dumps(report, default=repr)
     except (TypeError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Optima for known laws: pi*, the limits' multipliers, and the exact OPT(B).
+"""Optima for known distributions: pi*, the limits' multipliers, and the exact OPT(B).
 
 ``pi_star`` finds the best stationary mixture of arms (``oracle``), ``exact`` the highest expected
 reward of any policy within a budget (``optimum``); ``grid`` and ``recursion`` are used by

@@ -1,11 +1,11 @@
 """OPT(B): the highest expected reward of any causal policy that keeps the limits.
 
 A policy pulls until its cost first exceeds B and must keep E[total penalty m] <= c_m B for every m,
-or for a limit per pull or reward E[total of Y - c base] <= 0, which changes nothing but the gains.
-Since the laws are known, the past matters only through the cost spent. So the expected totals
+or for a limit per pull or reward E[total of Y - c base] <= 0, which only changes the gains. Since
+the distributions are known, the past matters only through the cost spent. So the expected totals
 (reward, penalties) of all policies form a convex set whose corners are the policies that choose an
-arm by the budget left, b. A corner that maximises reward - prices . penalties is found by
-recursion from b = 0 upwards:
+arm by the budget left, b. A corner that maximises reward - prices . penalties is found by recursion
+from b = 0 upwards:
 
     W(b) = max_k  gain_k + E[W(b - X_k)],    gain_k = E[R_k] - sum_m prices_m E[Y_km],
 
@@ -75,9 +75,10 @@ Integers = npt.NDArray[np.int64]
 def optimum(problem: Problem, budget: float) -> float:
     """OPT(B), in units of reward; InfeasibleError if no policy keeps the limits at this budget.
 
-    The relative error is at most 1e-9 if all costs are multiples of one step, else about 1e-6. If
-    the arms change: 1e-9 if all costs are 0 or one step, else about one pull's reward per phase.
-    If a limit is hard, it is an upper bound. With contexts it is about policies that see the types.
+    The relative error is at most 1e-9 if all costs are multiples of one step, otherwise about 1e-6.
+    If the arms change, it is 1e-9 if all costs are 0 or one step, otherwise about one pull's reward
+    per phase. With hard limits the result is an upper bound on OPT(B). With contexts, OPT(B) is the
+    optimum over policies that see the type of each request.
 
     >>> from tightrope.problem.distributions import Bernoulli
     >>> from tightrope.problem import Arm
@@ -103,11 +104,11 @@ def optimum(problem: Problem, budget: float) -> float:
 
 
 def _fluid_bound(problem: Problem, budget: float) -> float:
-    """An upper bound on OPT(B), normalised, where limits are hard: how often to pull each arm.
+    """An upper bound on OPT(B), normalised, with hard limits: a program over pulls of each arm.
 
-    A run may end early, and exceeds the budget and every hard limit by one pull at most, so that
-    the mean numbers of pulls satisfy these inequalities under any policy. Each type is among the
-    requests as often as its share says.
+    A run may end early, and exceeds the budget and every hard limit by at most one pull, so the
+    mean numbers of pulls satisfy these inequalities under any policy. Each type's pulls are its
+    share of all pulls.
     """
     if problem.changes:
         require_unchanging(problem, "optimum: a bound under hard limits is for")
@@ -118,16 +119,16 @@ def _fluid_bound(problem: Problem, budget: float) -> float:
 
 
 def _bounded(moments: Moments) -> Floats:
-    """What each limit bounds in all, of a pull of each arm, [M, K]; the limits' net penalties.
+    """The mean of what each limit bounds, per pull of each arm, [M, K].
 
-    For a limit per pull or reward it is Y - c base, of which nothing is allowed.
+    For a limit per pull or reward it is Y - c base, whose total must not exceed 0.
     """
     excess = moments.penalty - moments.limits * moments.base
     return np.where(moments.per_cost, moments.penalty, excess).T
 
 
 def cost_of_a_run(problem: Problem, budget: float) -> tuple[float, float]:
-    """The least and the most that a run can cost in all; the same if every cost is 0 or one step.
+    """The smallest and largest total cost of a run; equal if every cost is 0 or one step.
 
     >>> from tightrope.problem.ready import ready_problem
     >>> cost_of_a_run(ready_problem("paper"), 1000)
@@ -141,7 +142,7 @@ def cost_of_a_run(problem: Problem, budget: float) -> tuple[float, float]:
 
 
 def _steps_cost(budget: float, step: float) -> float:
-    """What every run costs where every cost is 0 or one step: the last pull counts."""
+    """The cost of every run if every cost is 0 or one step, including the last pull."""
     return (last_node(budget, step) + 1) * step
 
 
@@ -152,8 +153,8 @@ class _Task:
     If requests have types, rows ``type * K + arm`` take the place of arms.
 
     ``outcomes`` [1 + M, K]: the mean reward and penalties of a pull; for a limit per pull or reward
-    Y - c base, of which nothing is allowed in all. ``allowance`` [M]: the total penalties allowed.
-    ``shift`` [M]: added to both, so that what is allowed is positive. ``pi_star``: the oracle's
+    Y - c base, whose total must not exceed 0. ``allowance`` [M]: the total allowed penalties.
+    ``shift`` [M]: added to both, so that the allowance is positive. ``pi_star``: the oracle's
     mixture.
     """
 
@@ -173,7 +174,7 @@ class _Task:
         return cls(problem, budget, outcomes, allowance, shift, best_arms(problem))
 
     def infeasible(self, prices: Floats, least: float) -> InfeasibleError:
-        """The error if the blamed penalties are at least ``least`` times their allowance."""
+        """The error if the penalties to blame are at least ``least`` times their allowance."""
         return _infeasible(self.problem, self.budget, prices, least)
 
 
@@ -236,7 +237,7 @@ def _refined(task: _Task, costs: Costs) -> float:
 def _first_step(costs: Costs, budget: float, most: float) -> float:
     """A step of at most ``most`` for which the atoms and, if possible, the budget are nodes.
 
-    W jumps at atoms. Where two arms are equally good, W has a kink, and at the best prices that is
+    W jumps at atoms. W has a kink where two arms are equally good, and at the best prices this is
     the case at the budget itself.
     """
     steps = (costs.common_step(budget), costs.common_step(), budget)
@@ -342,10 +343,10 @@ class _Corners:
 
 
 def _maps(pi_star: BestMixture, grid: CostGrid) -> list[tuple[int, ...]]:
-    """Choices of a row for each type [T], of which pi* is a mixture; without types, its arms.
+    """Choices of a row for each type [T] whose mixture is pi*; without types, pi*'s arms.
 
-    With u uniform in [0, 1], each type takes the row in which u falls if the type's rows lie side
-    by side, as wide as their shares of its pulls.
+    For a number u in [0, 1], each type takes the first row at which the cumulative share of its
+    pulls exceeds u. The choices are those for all u.
     """
     types, row = len(grid.shares), pi_star.members
     of, pulls = row // (len(grid.mean) // types), pi_star.weights / grid.mean[row]
@@ -357,9 +358,9 @@ def _maps(pi_star: BestMixture, grid: CostGrid) -> list[tuple[int, ...]]:
 
 
 def _period(grid: CostGrid, gains: Floats, best: Integers) -> int:
-    """A number of steps of which all costs of the best arms are multiples.
+    """A number of steps that divides all costs of the best arms.
 
-    Whatever tied arms the types pull, the costs of all types are multiples of a divisor of it.
+    With types, it is a multiple of the common divisor of the costs for every choice of tied arms.
     """
     rate, arms = grid.rate(gains[np.newaxis], best)[0], len(gains) // len(best)
     score = gains - rate * grid.mean

@@ -105,7 +105,7 @@ class CostGrid:
         return node, 0.0 if self.exact or beyond < _SAME else beyond
 
     def period(self, arms: Integers) -> int:
-        """The largest number of steps of which all costs of some arms are multiples."""
+        """The largest number of steps that divides all costs of some arms."""
         weights = self.weights.only(arms)
         return 1 if np.any(weights.last > weights.first) else gcd(*weights.place.tolist())
 
@@ -114,7 +114,7 @@ class CostGrid:
         return replace(self, mean=self.mean[arms], weights=self.weights.only(arms))
 
     def rate(self, gains: Floats, arms: Integers) -> Floats:
-        """What is gained per unit of cost, [C], if each type pulls its one of the ``arms`` [T].
+        """The gain per unit of cost, [C], if each type pulls its own one of the ``arms`` [T].
 
         ``gains`` [C, K]: the mean gains of a pull.
         """
@@ -135,14 +135,14 @@ class CostGrid:
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """The cost laws of K arms, or of rows; ``shares`` [T]: how often each type comes."""
+    """The cost distributions of K arms, or of rows; ``shares`` [T]: how often each type comes."""
 
     laws: Sequence[Law]
     shares: Sequence[float] = (1.0,)
 
     @classmethod
     def of(cls, problem: Problem) -> Costs:
-        """Those of all arms of a problem: of all its types, or of all its phases."""
+        """The costs of all arms of a problem, in all its types or phases."""
         if problem.contexts is None:
             return cls([arm.cost for phase in problem.phases for arm in phase.problem.arms])
         laws = [arm.cost for arms in problem.typed.values() for arm in arms]
@@ -150,22 +150,22 @@ class Costs:
 
     @cached_property
     def unit(self) -> float:
-        """The step if every cost is 0 or one step, else 0."""
+        """The step if every cost is 0 or one step, otherwise 0."""
         return self.step if self.step == self.largest else 0.0
 
     @cached_property
     def step(self) -> float:
-        """The largest step of which every cost is a multiple; 0 if there is none."""
+        """The largest step that divides every cost; 0 if there is none."""
         return self.common_step() if self.finite else 0.0
 
     @cached_property
     def atoms(self) -> list[tuple[Floats, Floats] | None]:
-        """Each arm's values and probabilities, [K]; None for a continuous law."""
+        """Each arm's values and probabilities, [K]; None for a continuous distribution."""
         return [law.atoms() for law in self.laws]
 
     @cached_property
     def finite(self) -> bool:
-        """Whether no law is continuous."""
+        """Whether no distribution is continuous."""
         return None not in self.atoms
 
     @cached_property
@@ -175,7 +175,7 @@ class Costs:
         return max(float(atoms[0][-1]) if atoms else law.high for law, atoms in both)
 
     def common_step(self, *others: float) -> float:
-        """The largest step of which every atom and every value in ``others`` is a multiple.
+        """The largest step that divides every atom and every value in ``others``.
 
         0 if there is no atom, or if the largest atom would be more than ``MOST_STEPS`` steps.
 
@@ -220,14 +220,14 @@ class Costs:
 
 
 def last_node(budget: float, step: float) -> int:
-    """How many steps fit into a budget, safe against rounding down."""
+    """The number of steps that fit into a budget, safe against rounding down."""
     return floor(budget / step * (1.0 + 1e-15) + _SAME)
 
 
 def _weights(
     law: Law, atoms: tuple[Floats, Floats] | None, step: float, cells: int
 ) -> tuple[Floats, Floats, Floats]:
-    """A law's atoms on nodes [2, n] (places, probabilities), and ``near``, ``far`` [cells + 1]."""
+    """A distribution's atoms [2, n] (place, probability), and ``near``, ``far`` [cells + 1]."""
     near, far = np.zeros(cells + 1), np.zeros(cells + 1)
     if atoms is None:
         edges = np.append(np.arange(cells) * step, np.inf)  # inf, so that no mass is lost

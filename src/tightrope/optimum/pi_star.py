@@ -63,11 +63,11 @@ HALVINGS = 50  # of an interval, until its ends agree
 class Oracle:
     """pi*, in the user's units. K arms, M penalties.
 
-    ``reward_rate``: per unit of cost; ``penalty_rate`` [M]: per what each limit is per.
-    ``multiplier`` [M]: reward per unit of penalty; 0 where the limit does not bind. ``pull_share``
-    [K] and ``cost_share`` [K] sum to 1.
+    ``reward_rate``: per unit of cost; ``penalty_rate`` [M]: in each limit's own unit.
+    ``multiplier`` [M]: reward per unit of penalty; 0 if the limit does not bind. ``pull_share`` [K]
+    and ``cost_share`` [K] sum to 1.
     ``arm_names`` [K] and ``limit_names`` [M] are the problem's. If requests have T types,
-    ``by_type`` [T, K] has the pull shares of each type, which sum to 1, and ``type_names`` [T].
+    ``by_type`` [T, K] has the pull shares for each type, which sum to 1; ``type_names`` [T].
 
     >>> from tightrope import oracle, ready_problem
     >>> best = oracle(ready_problem("paper"))
@@ -110,8 +110,8 @@ class PhaseMixtures:
 def oracle(problem: Problem, budget: float | None = None) -> Oracle:
     """The best stationary policy of a problem; InfeasibleError if no mixture keeps the limits.
 
-    ProblemError if the arms change; take the oracle of each of ``problem.phases`` then. ``budget``
-    is needed only for limits in total. With contexts it is the best policy that sees the types.
+    ProblemError if the arms change; then use the oracle of each of ``problem.phases``. ``budget``
+    is needed only for limits in total. With contexts, the policy sees the type of each request.
 
     >>> from tightrope import oracle, ready_problem
     >>> best = oracle(ready_problem("paper"))
@@ -129,13 +129,13 @@ def oracle(problem: Problem, budget: float | None = None) -> Oracle:
 
 
 def at_budget(problem: Problem, budget: float | None) -> Problem:
-    """The problem at a budget, if it is given; ProblemError where a limit in total needs one."""
+    """The problem at a budget, if given; ProblemError if a limit in total needs one."""
     if budget is not None:
         problem.normal_budget(budget)
         return problem.at(float(budget))
     for m, limit in enumerate(problem.limit_kinds):
         if limit.total is not None:
-            allowed = "come with a budget, over which it is spread"
+            allowed = "come with a budget, which it is spread over"
             raise ProblemError(f"{problem.limit_text(m)}: must {allowed}")
     return problem
 
@@ -195,7 +195,7 @@ def best_arms(problem: Problem) -> BestMixture:
         require_unchanging(
             problem,
             "oracle: the best stationary policy is defined for",
-            instead="; take optimum(problem, budget), or oracle(phase.problem) for each of"
+            instead="; use optimum(problem, budget), or oracle(phase.problem) for each of"
             " problem.phases",
         )
     mixture = problem.row_moments.best()
@@ -233,7 +233,7 @@ def _kept(moments: Moments) -> bool:
 
 
 def _why_phases_infeasible(problem: Problem) -> str:
-    """As ``infeasible``, for a problem whose arms change and whose limits cannot be kept."""
+    """Same as ``infeasible``, for a problem whose arms change and whose limits cannot be kept."""
     least, prices = least_excess(problem, [phase.share for phase in problem.phases])
     names = limit_names(problem, np.flatnonzero(prices))
     reasons = [
@@ -281,7 +281,7 @@ def _why_infeasible(problem: Problem) -> str:
 def least_factor(problem: Problem) -> float:
     """The smallest s such that some mixture keeps s times every limit.
 
-    For limits per unit of cost that is the least excess; for others it is found by bisection.
+    For limits per unit of cost it is the least excess; for others it is found by bisection.
     """
     moments = problem.distinct[0].row_moments
     if moments.per_cost.all():

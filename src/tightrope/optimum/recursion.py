@@ -1,11 +1,12 @@
-"""The recursion over the budget left, node by node; see ``exact`` for what it computes.
+"""The recursion over the remaining budget, node by node; see ``exact``.
 
 A *channel* is a total of a run: channel 0 is the weighted total that the arm at every node is
-chosen to maximise, the others are the reward and the penalties under those choices. Stored is each
-channel's *bias*: the expected total from budget b on, minus a given rate times b. If channel 0's
-rate is the best one, max_k gain_k / cost_k, a pull changes the bias by at most 0 in expectation,
-and by exactly 0 for the best arm. Hence, for every larger budget, channel 0's bias stays between
-its extremes over any stretch as long as the largest cost: once the extremes agree, it is constant.
+chosen to maximise, the others are the reward and the penalties under those choices. Each channel is
+stored as its *bias*: the expected total from budget b on, minus a given rate times b. If channel
+0's rate is the best one, max_k gain_k / cost_k, a pull changes the bias by at most 0 in
+expectation, and by exactly 0 for the best arm. Hence, for every larger budget, channel 0's bias
+stays between its extremes over any stretch as long as the largest cost: once the extremes agree, it
+is constant.
 
 If the best arm's costs are all multiples of p nodes, the bias may stay periodic. The same then
 holds for each of the p interleaved stretches, up to an error that grows in proportion to b, as b
@@ -108,13 +109,13 @@ def run(
 
 
 def _spread(stretch: Stretch, kept: int) -> Floats:
-    """How much each channel's bias [C] varies over the last ``kept`` nodes."""
+    """The variation of each channel's bias [C] over the last ``kept`` nodes."""
     both = np.concatenate([stretch.left[:, -kept:], stretch.right[:, -kept:]], axis=1)
     return np.asarray(np.ptp(both, axis=1))
 
 
 def _drift(stretch: Stretch, kept: int, period: int) -> Floats:
-    """How much each channel's bias varies over nodes of the same phase, per side."""
+    """The variation of each channel's bias over nodes of the same phase, per side."""
     both = np.stack([stretch.left[:, -kept:], stretch.right[:, -kept:]], axis=1)
     phases = both.reshape(len(both), 2, kept // period, period)
     return np.asarray(np.ptp(phases, axis=2).max(axis=(1, 2)))

@@ -71,7 +71,7 @@ class Evidence:
 class Experiment:
     """A sweep and its analysis.
 
-    ``name``: in the shell and of its files. ``lead``: what it shows, in a few sentences.
+    ``name``: its name in the shell and of its files. ``lead``: a few sentences about its result.
     ``panels``: the figure, in rows of ``columns``. ``notes``: how to read the numbers.
     """
 

@@ -1,7 +1,7 @@
-"""What the paper claims of its simulations and of its orders, and how each claim is checked.
+"""The paper's claims about its simulations and orders of growth, and their checks.
 
-A claim is data and a measure; the measure reads the evidence of one experiment and never runs
-anything. One more claim is one more entry of ``CLAIMS``.
+A claim is data and a measure, which reads the evidence of one experiment and runs nothing. To add a
+claim, add an entry to ``CLAIMS``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Claim:
 
 
 def judge(evidence: Mapping[str, Evidence]) -> list[Verdict]:
-    """A verdict on every claim that the experiments at hand, by name, can decide."""
+    """A verdict on every claim that these experiments, by name, can decide."""
     return [
         Verdict(
             claim=claim.text,

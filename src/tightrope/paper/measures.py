@@ -36,9 +36,9 @@ from tightrope.theory.formulas import (
 __all__ = ["Measured", "Wanted"]
 
 Quantity = Callable[[Track], Floats]  # [G, R] of a track
-MANY = 3.5  # standard errors: what chance alone does not bring among a hundred comparisons
+MANY = 3.5  # standard errors that chance alone does not reach in a hundred comparisons
 TOLERANCE = 0.02  # of an exponent: finite budgets bend the line a little
-CLOSE = 0.1  # half an interval that says something of an exponent
+CLOSE = 0.1  # half of an interval that is informative about an exponent
 EXACT = 1e-8  # relative: OPT(B) is exact to 1e-9
 LARGE = (1e12, 1e24, 1e48)  # budgets at which the theorems' lower-order terms are gone
 
@@ -142,7 +142,7 @@ def nearly_linear(evidence: Evidence, wanted: Wanted) -> Measured | None:
 
 
 def _would_settle(track: Track) -> str:
-    """What larger budgets would show of LyOn's violation, if it is O~(1/B) and if it is not."""
+    """LyOn's violation at larger budgets, if it is O~(1/B) and if it is not."""
     last = float(track.budgets[-1])
     limit = float(track.best.multiplier[0] * track.v[-1] / last - track.delta[-1])
     text = (
@@ -185,7 +185,7 @@ def negative(evidence: Evidence, wanted: Wanted) -> Measured | None:
 
 
 def _below(track: Track, signs: Sequence[int]) -> str:
-    """From which budget on a violation is clearly negative."""
+    """The budget from which a violation is clearly negative."""
     others = [g for g, sign in enumerate(signs) if sign >= 0]
     first = others[-1] + 1 if others else 0
     if first == len(signs):
@@ -237,7 +237,7 @@ def converges_for_all(evidence: Evidence, wanted: Wanted, quantity: Quantity) ->
 
 
 def arms_order(evidence: Evidence, wanted: Wanted) -> Measured | None:
-    """Whether regret grows at most like sqrt(K), where it is positive."""
+    """Whether regret grows at most like sqrt(K), if it is positive."""
     found = sorted(wanted.all(evidence), key=lambda track: track.problem.arm_count)
     if len(found) < 2:
         return None
@@ -279,7 +279,7 @@ def negative_regret(evidence: Evidence, wanted: Wanted) -> Measured | None:
 
 
 def bound_of_learning(evidence: Evidence, known: Wanted, learned: Wanted) -> Measured | None:
-    """How LyOn's regret bound compares with LyOff's times sqrt(K log B): computed, not simulated.
+    """LyOn's regret bound compared with LyOff's times sqrt(K log B): computed, not simulated.
 
     For the problem's K and for a hundred times as many arms with the same constants.
     """
@@ -326,8 +326,8 @@ def _bound_ratio(known: TheoryConstants, budget: float, learner: Any) -> float:
 def exact_gap(evidence: Evidence, what: str) -> Measured | None:
     """pi*'s regret, or its violation times B, computed exactly against the constant of its proof.
 
-    By Wald pi* earns r(p*) E[cost of a run] and incurs y(p*) E[cost]; OPT(B) is computed. Where
-    a run's cost is not known exactly, it lies between B and B + the largest cost.
+    By Wald's identity pi* earns r(p*) E[cost of a run] and incurs y(p*) E[cost]; OPT(B) is
+    computed. If a run's cost is not known exactly, it lies between B and B + the largest cost.
     """
     track = Wanted(Stationary, (("shares", None),)).one(evidence)
     if track is None:

@@ -113,8 +113,9 @@ def reproduce(
     At the end it writes ``NAME.png``, ``.svg``, ``.pdf`` and ``.csv``, ``claims.csv`` and
     ``index.html``, each atomically.
 
-    Until then, finished runs are kept in ``out/.partial``. After Ctrl-C, which is raised, or a
-    power cut, the same call continues from there and writes the same bytes; ``fresh`` starts again.
+    Until then, finished runs are kept in ``out/.partial``. After Ctrl-C (which raises
+    KeyboardInterrupt) or a power cut, the same call continues from there and writes the same bytes;
+    ``fresh`` starts again.
     """
     experiments = _experiments(experiment)
     require(*MODULES)
@@ -160,8 +161,8 @@ def _warn(experiments: Sequence[Experiment]) -> None:
     text = "; ".join(sentence for sentences in told.values() for sentence in sentences)
     if len(experiments) > 1:
         text = (
-            f"{', '.join(told)}: some points lie outside the theory (delta is not below the"
-            " limit) and are used as published; the report marks them and says why"
+            f"{', '.join(told)}: some points lie outside the theory (delta is not below the "
+            "limit) and are used as published; the report marks and explains them"
         )
     warnings.warn(text, OutsideTheoryWarning, stacklevel=3)
 

@@ -1,9 +1,9 @@
-"""Whether a risk can be aimed at where no declared safe arm makes it a promise.
+"""Whether a risk can be aimed at without a declared safe arm, which would make it a promise.
 
-A limit that allows A penalties has a deviation of about sqrt(A), and K arms have to be told apart
-by what they incur meanwhile. So some arm, or mixture, has to stay below the limit by a share of it,
-the *slack*, of about ``SURE`` times the risk's normal deviations times sqrt(K / A), which is
-2.5 sqrt(K / A) for a risk of 0.01. ``docs/resolve.md`` has the measurements.
+A limit that allows A penalties has a standard deviation of about sqrt(A), and the policy must
+distinguish K arms by the penalties they incur. So some arm or mixture must stay below the limit by
+a share of it, the *slack*: about ``SURE`` times the risk's normal quantile times sqrt(K / A), which
+is 2.5 sqrt(K / A) for a risk of 0.01. ``docs/resolve-algorithm.md`` has the measurements.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tightrope.problem import Task
 
 __all__ = ["Aim", "Usual", "aim_of", "declared_usual", "penalties_allowed"]
 
-SURE = 1.075  # deviations for each of the risk's normal ones; chosen by measurement
-PLAIN = 1.0 / 3.0  # the slack that is taken for granted where none is known
-UNKNOWN = 0.5  # the mean of an outcome that nothing is declared about, as a uniform prior has it
+SURE = 1.075  # factor on the risk's normal quantile; chosen by measurement
+PLAIN = 1.0 / 3.0  # the assumed slack if none is known
+UNKNOWN = 0.5  # the mean of an undeclared outcome: that of a uniform prior
 
 
 class Usual(NamedTuple):
-    """What outcomes usually are, normalised."""
+    """The usual size of outcomes, normalised."""
 
     cost: float  # of a pull
     reward: float
@@ -35,19 +35,19 @@ class Usual(NamedTuple):
 
 
 class Aim(NamedTuple):
-    """A limit that allows too few penalties for the risk that is asked for."""
+    """A limit that allows too few penalties for the requested risk."""
 
     risk: float
     limit: str  # as messages show it
     arms: int
     allowed: float  # A, in penalties of the usual size
     slack: float  # that some arm needs
-    known: float | None  # the slack that there is, where that is declared
-    budget: float | None  # from which that slack, else a third, is enough; None if none is
+    known: float | None  # the declared slack, if any
+    budget: float | None  # from which that slack, or a third, is enough; None if no budget is
 
     def __str__(self) -> str:
         about = f"{self.limit} allows about {self.allowed:,.2g}".replace("e+0", "e")
-        told = f"{about} penalties, with {self.arms} arms to be told apart"
+        told = f"{about} penalties, with {self.arms} arms to distinguish"
         if self.slack < 1.0:
             text = (
                 f"can be aimed at only if some arm stays {self.slack:.0%} below its limit: {told}"
@@ -63,9 +63,9 @@ class Aim(NamedTuple):
 
 
 def aim_of(policy: Policy, task: Task, budget: float, usual: Usual | None = None) -> Aim | None:
-    """The limit that is hardest to aim at, in words; None if the risk can be aimed at.
+    """A message about the hardest limit; None if the risk can be aimed at.
 
-    ``budget`` is normalised. ``usual``: what is known of the outcomes beyond what is declared.
+    ``budget`` is normalised. ``usual``: observed sizes of the outcomes, if any.
     """
     policy = policy.for_task(task)
     risk = getattr(policy, "risk", None)
@@ -76,20 +76,20 @@ def aim_of(policy: Policy, task: Task, budget: float, usual: Usual | None = None
     sure = SURE * max(NormalDist().inv_cdf(1.0 - risk / task.penalty_count), 0.0)
     slack, known = sure * math.sqrt(task.arm_count / max(allowed[m], 1e-300)), task.slack
     enough = PLAIN if known is None else known
-    if enough <= 0.0 or slack <= enough:  # no slack at all has a warning of its own
+    if enough <= 0.0 or slack <= enough:  # no slack at all has its own warning
         return None
-    fixed = task.limit_kinds[m].total is not None  # it allows as much at every budget
+    fixed = task.limit_kinds[m].total is not None  # its allowance does not depend on the budget
     whole = budget * task.scales.cost * (slack / enough) ** 2
     text, arms = task.limit_text(m), task.arm_count
     return Aim(risk, text, arms, allowed[m], slack, known, None if fixed else whole)
 
 
 def penalties_allowed(task: Task, budget: float, usual: Usual) -> list[float]:
-    """A of every limit, [M]: how many penalties of the usual size it allows in all.
+    """A of every limit, [M]: the number of penalties of the usual size that it allows in total.
 
-    Per unit of cost that is the limit times the budget, per pull the limit times the pulls. Rewards
-    come by chance like penalties: P penalties per R rewards count as 1 / (1 / P + 1 / R). Infinite
-    where the penalties are known, so that nothing is to be learnt.
+    Per unit of cost it is the limit times the budget, per pull the limit times the pulls. Rewards
+    are random like penalties: P penalties per R rewards count as 1 / (1 / P + 1 / R). Infinite if
+    the penalties are known, because there is nothing to learn.
     """
     found, limits = [], task.at(budget * task.scales.cost).normal_limits.tolist()
     pulls = budget / usual.cost
@@ -106,7 +106,7 @@ def penalties_allowed(task: Task, budget: float, usual: Usual) -> list[float]:
 
 
 def declared_usual(task: Task) -> Usual:
-    """By what the task declares: known or expected means, penalties of their scales."""
+    """The usual sizes from the task: known or expected means, penalties of full scale."""
     means = np.where(task.normal_known >= 0.0, task.normal_known, task.normal_expected)[:, :2]
     cost, reward = np.where(np.isnan(means), UNKNOWN, means).mean(axis=0).tolist()
     return Usual(max(cost, 1e-300), max(reward, 1e-300), [1.0] * task.penalty_count)

@@ -4,9 +4,9 @@ Everything here is in normalised units: outcomes in [0, 1], the budget in units 
 cost of one pull. Letters: K arms, M penalties.
 
 A policy computes its constants once per budget (``setup``, called by ``set_up``) and then picks
-an arm at every step. ``setup`` gets a :class:`~tightrope.problem.Task`, which holds no laws of the
-arms; that of an :class:`InformedPolicy` gets the whole :class:`~tightrope.problem.Problem`. An
-:class:`IndexPolicy` pulls the arm with the smallest
+an arm at every step. ``setup`` gets a :class:`~tightrope.problem.Task`, which holds no
+distributions of the arms; that of an :class:`InformedPolicy` gets the whole
+:class:`~tightrope.problem.Problem`. An :class:`IndexPolicy` pulls the arm with the smallest
 
     reward_index(arm) + sum over m of queue_m * penalty_index(arm, m)
 
@@ -64,14 +64,13 @@ class Setup:
 
     ``constants`` are passed to its functions. ``allowance`` [M] is how much penalty a unit of cost
     drains from each queue (the limit minus delta). ``explore`` is how often each arm is pulled, in
-    turn, before the first decision; the queues do not move meanwhile. ``terms`` [K, 1 + M, 2] are
+    turn, before the first decision; meanwhile the queues do not change. ``terms`` [K, 1 + M, 2] are
     the arms' terms if they are known from the start. ``warning`` is shown to the user. ``window``
     is how many of the last pulls are remembered, 0 for all; all totals are multiplied by ``fade``
-    before a pull is added (see ``forgetting``). ``watch``: the chance of a false alarm with which
-    arms are watched for change (see ``parts.watch``), 0 if they are not, in blocks of
-    ``watch_block`` pulls. ``bases`` [M]: what the limits are per, empty if all are per unit of
-    cost; ``set_up`` fills it in, and appends the limits to the constants, but for a choice policy,
-    whose state has them.
+    before a pull is added (see ``forgetting``). ``watch``: the false-alarm probability of the test
+    for changed arms (see ``parts.watch``), in blocks of ``watch_block`` pulls; 0 for no test.
+    ``bases`` [M]: the bases of the limits, empty if all are per unit of cost. ``set_up`` fills it
+    in and appends the limits to the constants; a choice policy finds them in its state.
 
     >>> Setup(constants=(0.5,), allowance=(0.8,), explore=3).forgets
     False
@@ -103,7 +102,7 @@ class Setup:
 
     @property
     def forgetting(self) -> float:
-        """What ``remember`` takes: the factor, or the chance of a false alarm below 0."""
+        """The argument of ``remember``: the factor, or minus the chance of a false alarm."""
         return -self.watch if self.watch > 0.0 else self.fade
 
 
@@ -120,10 +119,9 @@ class Statistics:
 class Policy(ABC):
     """A rule that picks the next arm. Subclass it as a frozen dataclass of parameters.
 
-    ``name`` is its name in the shell, ``summary`` one line for lists; ``random`` says whether
-    ``decide`` needs a uniform number. ``contestants`` are the variants that enter the arena, as
-    written in the shell; ``forgetful`` those that enter where arms change. ``colour`` is its colour
-    in figures.
+    ``name`` is its name in the shell, ``summary`` one line for lists. ``random``: whether
+    ``decide`` needs a uniform number. ``contestants``: the variants in the arena, as written in the
+    shell; ``forgetful``: those for arms that change. ``colour``: its colour in figures.
 
     >>> from tightrope import LyOn, parse_policy
     >>> policy = parse_policy("lyon:delta0=15")
@@ -152,12 +150,12 @@ class Policy(ABC):
         """The constants for ``task`` at ``budget`` (normalised)."""
 
     def for_task(self, known: Known) -> Policy:
-        """The policy that runs in its place for what a task declares; itself unless it says so."""
+        """The policy that runs in its place for this task; by default itself."""
         return self
 
     @property
     def knows(self) -> str:
-        """What the policy is told about the arms beyond names and scales; "" for nothing."""
+        """What the policy knows about the arms beyond names and scales; "" for nothing."""
         return ""
 
     @abstractmethod
@@ -173,7 +171,7 @@ class Policy(ABC):
 
     @property
     def label(self) -> str:
-        """The policy as written in the shell: its name and the parameters that are not default.
+        """The policy as written in the shell: its name and the non-default parameters.
 
         >>> from tightrope.policies import LyOn
         >>> LyOn(delta0=15).label
@@ -198,8 +196,8 @@ class Policy(ABC):
     ) -> None:
         """Require a finite number of at least ``low`` (above it, if ``open_low``).
 
-        A number other than 0 must also be between 1e-15 and 1e15 in size, so that what the
-        policies compute from it stays in range, even in single precision.
+        A number other than 0 must also be between 1e-15 and 1e15 in size, so that computed values
+        stay in range, even in single precision.
         """
         value = getattr(self, parameter)
         allowed = f"a finite number {'above' if open_low else 'of at least'} {low:g}"
@@ -213,9 +211,9 @@ class Policy(ABC):
 
 
 class InformedPolicy(Policy):
-    """A policy that knows the laws of the arms: its ``setup`` gets a :class:`Problem`.
+    """A policy that knows the distributions of the arms: its ``setup`` gets a :class:`Problem`.
 
-    If it does not need the laws (``needs_laws``), it gets a task like the others.
+    If it does not need the distributions (``needs_laws``), it gets a task like other policies.
 
     >>> from tightrope import LyOff, LyOn
     >>> isinstance(LyOff(), InformedPolicy), isinstance(LyOn(), InformedPolicy)
@@ -228,16 +226,16 @@ class InformedPolicy(Policy):
 
     @property
     def knows(self) -> str:
-        """It knows the laws."""
+        """The distributions."""
         return "laws"
 
     def needs_laws(self, known: Task | Problem) -> bool:
-        """Whether ``setup`` needs more than a task; not if the parameters leave nothing to know."""
+        """Whether ``setup`` needs a problem; False if the parameters contain all it needs."""
         return bool(self.knows)
 
 
 def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
-    """The policy's setup: from the task alone, or from the problem if the policy is informed.
+    """The policy's setup, from the task or, for an informed policy, from the problem.
 
     With several limits, computing the slack takes a linear program over all arms, so it is computed
     only for a policy whose ``knows`` is "slack".
@@ -257,13 +255,13 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
     if setup and any(known.net_bases):
         more = () if hasattr(policy, "choose") else limits_of(known)
         setup = replace(setup, bases=known.net_bases, constants=(*setup.constants, *more))
-    if setup and setup.explore * known.arm_count > MOST_PULLS:  # no run makes so many pulls
+    if setup and setup.explore * known.arm_count > MOST_PULLS:  # more pulls than any run makes
         return replace(setup, explore=int(MOST_PULLS) // known.arm_count)
     return setup
 
 
 def _setup(policy: Policy, known: Task | Problem, budget: float) -> Setup:
-    """What the policy's ``setup`` returns; an error of a user's own policy names its line."""
+    """The result of the policy's ``setup``; an error in a user's own policy names its line."""
     if not is_outside(type(policy)):
         return policy.setup(known, budget)
     label = policy.label
@@ -279,13 +277,13 @@ def _setup(policy: Policy, known: Task | Problem, budget: float) -> Setup:
 def _lacking(knows: str) -> str:
     """Why an informed policy refuses a task."""
     if knows == "laws":
-        return "knows the laws of the arms, so it needs a Problem; a Task was given"
+        return "knows the arms' distributions, so it needs a Problem; a Task was given"
     needs = "a Problem, or a Task that declares it"
     return f"knows the {knows}, so it needs {needs}; this Task does not"
 
 
 def _check_setup(policy: Policy, setup: object, penalties: int) -> None:
-    """Raise unless a user's policy returned a valid ``Setup``; our own policies are not checked."""
+    """Raise if a user's policy returned an invalid ``Setup``; built-in policies are not checked."""
     if not is_outside(type(policy)):
         return
     place = f"policy {policy.label}: setup"
@@ -310,12 +308,14 @@ def limits_of(known: Known) -> tuple[float, ...]:
 
 
 class IndexPolicy(Policy):
-    """A policy that pulls the arm with the smallest index; see the module's docstring.
+    """A policy that pulls the arm with the smallest index.
 
-    ``learns``: the terms are computed from observed outcomes. ``steady``: for given terms,
-    ``reward_index`` and ``penalty_index`` are linear in the clock up to a few roundings, the clock
-    is never negative, and ``reward_index`` uses neither the uniform number nor the arm's number.
-    Engines can then rule out many arms at once; otherwise they compute every arm's index.
+    The index is ``reward_index`` plus the sum over limits of queue times ``penalty_index``; the
+    queues grow with penalties above the limits. ``learns``: the terms are computed from observed
+    outcomes. ``steady``: for given terms, ``reward_index`` and ``penalty_index`` are linear in the
+    clock up to rounding, the clock is never negative, and ``reward_index`` uses neither the uniform
+    number nor the arm's number. Engines can then rule out many arms at once; otherwise they compute
+    every index.
 
     >>> from tightrope.policies.base import Setup, limits_of
     >>> from dataclasses import dataclass
@@ -441,14 +441,14 @@ def net_penalty(
 
 
 def net_sum(base: float, limit: float, pulls: float, reward: float, penalty: float) -> float:
-    """The sum of Y - c base over an arm's pulls, from its totals; of Y per unit of cost."""
+    """The sum of Y - c base over an arm's pulls, or of Y for a limit per unit of cost."""
     if base == 0.0:
         return penalty
     return penalty - limit * (base * pulls if base > 0.0 else -base * reward)
 
 
 def net_width(base: float, limit: float) -> float:
-    """By how much a confidence width grows for Y - c base: it lies in [-c, 1] for a reward."""
+    """The factor on a confidence width for Y - c base, which lies in [-c, 1] per reward."""
     return 1.0 - limit * base if base < 0.0 else 1.0
 
 
@@ -457,8 +457,8 @@ def advance(
 ) -> tuple[float, float]:
     """The queue after a pull (eqn:q-length), and the rounding error of that sum.
 
-    In single precision the same drain would be rounded the same way at every step, which would
-    shift the limit. Adding the last error ``lost`` back (Kahan's sum) keeps the shift below 1e-7.
+    In single precision, equal drains would be rounded the same way at every step, which would shift
+    the limit. Adding the last error ``lost`` back (Kahan's sum) keeps the shift below 1e-7.
     """
     change = penalty - allowance * cost + lost
     moved = queue + change

@@ -1,7 +1,7 @@
-"""Choice policies: those that see all arms at once and choose one by a function ``choose``.
+"""Choice policies see all arms at once and choose one with a function ``choose``.
 
-A choice policy consists of three static functions over named arrays of plain numbers. The same
-lines run in plain Python, compiled for the CPU, and in a GPU thread:
+A choice policy consists of three static functions over named arrays of numbers. The same code runs
+in plain Python, compiled for the CPU, and in a GPU thread:
 
     begin(constants, state, scratch)          at the start of a run
     choose(constants, state, scratch, words)  returns the arm to pull, from 0
@@ -9,18 +9,18 @@ lines run in plain Python, compiled for the CPU, and in a GPU thread:
 
 ``state`` is a :class:`~tightrope.policies.state.State`: totals per arm, the budget left and the
 allowances left; only the engine writes to it. ``scratch`` is the policy's own memory for the run,
-of the type that its ``Scratch`` declares, all zeros before ``begin``. What is learned belongs to a
-*row*; today every arm has one, and ``rows(state)`` are those to choose among. ``learn`` is called
-for each row whose totals changed. ``words`` [2] are two random integers below 2^32, new at every
-step; :func:`hashed` derives more from them.
+of the type that its ``Scratch`` declares, all zeros before ``begin``. Statistics belong to a *row*;
+today every arm has one, and ``rows(state)`` are the rows to choose among. ``learn`` is called for
+each row whose totals changed. ``words`` [2] are two random integers below 2^32, new at every step;
+:func:`hashed` derives more from them.
 
-With pulls in flight ``choose`` gets a copy of state and scratch (see ``parts.flight``). What it
-writes there is lost, but for the fields that the policy names as ``carried``; what ``learn`` wrote
-to those is of the pulls that were told. When the task changes in the middle of a run, ``renew``
-computes the scratch again from the state; ``learned`` names the fields for which that cannot do,
-each with what it counts: "outcomes", "reward", "penalties", "remaining", or "".
+With pulls in flight ``choose`` gets a copy of state and scratch (see ``parts.flight``). Its changes
+to the copy are lost, except for the fields that the policy names as ``carried``; ``learn`` changes
+those for reported pulls only. If the task changes during a run, ``renew`` computes the scratch
+again from the state. ``learned`` names the fields that cannot be computed again, each with its
+unit: "outcomes", "reward", "penalties", "remaining", or "".
 
-The functions may use ``math``, their arguments and other such functions only; they may not
+The functions may use only ``math``, their arguments and other such functions. They must not
 allocate, slice or reshape. Letters: K arms, M penalties, C = 2 + M channels.
 """
 
@@ -71,7 +71,7 @@ def hashed(word: int, number: int) -> int:
 
 
 def carried_fields(policy: Any) -> list[str]:
-    """The fields of a choice policy's scratch that ``choose`` may change for good."""
+    """The fields of a choice policy's scratch that ``choose`` changes permanently."""
     return fields_within(policy.Scratch, policy.carried)
 
 
@@ -112,7 +112,7 @@ class ChoicePolicy(Policy):
     random: ClassVar[bool] = True
     Scratch: ClassVar[type] = NoScratch
     carried: ClassVar[tuple[str, ...]] = ()  # fields of ``Scratch``, see above
-    seldom: ClassVar[tuple[str, ...]] = ()  # those of which a step reads little: apart on a GPU
+    seldom: ClassVar[tuple[str, ...]] = ()  # fields that a step rarely reads: stored apart on a GPU
     learned: ClassVar[Mapping[str, str]] = {}  # likewise
 
     @abstractmethod
@@ -141,7 +141,7 @@ class ChoicePolicy(Policy):
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
-        """The functions that kernels compile; fewer may do for a given number of ``penalties``."""
+        """The functions that kernels compile; fewer may be enough for a number of ``penalties``."""
         return (cls.begin, cls.choose, cls.learn)
 
     def decide(

@@ -13,7 +13,7 @@ __all__ = ["EpsilonGreedy"]
 
 @dataclass(frozen=True)
 class EpsilonGreedy(IndexPolicy):
-    """Pull the arm with the highest reward rate so far, or any with probability ``epsilon``.
+    """Pull the arm with the highest reward rate so far, or any arm with probability ``epsilon``.
 
     ``epsilon`` in [0, 1]. Each arm is first pulled once. Ignores the limits.
 

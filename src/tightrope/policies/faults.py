@@ -1,4 +1,4 @@
-"""What a user's own policy does wrong: one line that names the error, the file and the line."""
+"""Errors of a user's own policy: one line that names the error, the file and the line."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def is_outside(kind: type) -> bool:
 def failed(
     kind: type, error: Exception, step: int | None = None, label: str | None = None
 ) -> PolicyError:
-    """The error for a policy that raised one: what, and in which line of the policy.
+    """The error for a policy that raised an exception, with the line of the policy.
 
-    Where the error arose in code that uses the policy's numbers, the policy's class is named.
+    If the exception arose in code that uses the policy's numbers, it names the policy's class.
     """
     frames = traceback.extract_tb(error.__traceback__)
     own = [one for one in frames if not one.filename.startswith(PACKAGE)]
@@ -63,7 +63,7 @@ def wrong_arm(policy: Any, arm: object, step: int, count: int) -> PolicyError:
 def require_index(
     policy: Any, function: Callable[..., Any], index: Any, arm: int, step: float
 ) -> None:
-    """Raise if an index of a user's own policy, made with a function's result, is no number."""
+    """Raise if an index of a user's own policy is nan; names the function behind it."""
     if isinstance(index, Real) and index == index:
         return
     place = place_of(type(policy), function)
@@ -74,7 +74,7 @@ def require_index(
 
 
 def place_of(kind: type, what: Any) -> str:
-    """Where a function or a class of a user's own policy begins; "" if it is of this package."""
+    """The place of a function or class of a user's own policy; "" for this package's code."""
     if not is_outside(kind):
         return ""
     try:
@@ -133,7 +133,7 @@ def _parameters(function: Any) -> list[str]:
 
 
 def _accepts(function: Any, count: int) -> bool:
-    """Whether a function can be called with so many arguments."""
+    """Whether a function accepts this number of arguments."""
     try:
         inspect.signature(getattr(function, "__func__", function)).bind(*range(count))
     except TypeError:

@@ -1,7 +1,8 @@
-"""resolve under the guard: what runs in its place where a task declares a safe arm.
+"""resolve under the guard, which runs if a task declares a safe arm.
 
-``resolve`` decides as ever; an arm other than the safe one is pulled only if the guard allows it,
-else the safe arm is. ``parts/guard.py`` is the guard, ``docs/promises.md`` what it promises.
+``resolve`` decides as usual. An arm other than the safe one is pulled only if the guard allows it;
+otherwise the safe arm is pulled. ``parts/guard.py`` is the guard, ``docs/promises.md`` has its
+guarantee.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def _guarded_for_many(
 
 
 def _learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
-    """What is believed about the arm, and what the pull left of the risk."""
+    """Update the beliefs about the arm and the remaining risk."""
     _renew(constants, state, scratch.beliefs, row)
     settle(scratch.guard, state, row)
 
@@ -81,23 +82,23 @@ class GuardedResolve(Resolve):
 
     Scratch = GuardedBeliefs
     seldom = ("guard", *(f"beliefs.{one}" for one in Resolve.seldom))
-    carried = ("guard",)  # what it knows of pulls told
+    carried = ("guard",)  # the guard's record of reported pulls
     learn = staticmethod(_learn)
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """As ``resolve``, then the guard's constants."""
+        """The constants of ``resolve``, then those of the guard."""
         setup = super().setup(task, budget)
         return replace(setup, constants=(*setup.constants, *constants_of(task, self.risk or 0.0)))
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Any) -> None:
-        """Believe what is believed of new arms; nothing is spent of the risk."""
+        """Start with the prior beliefs and the whole risk."""
         _begin(constants, state, scratch.beliefs)
         open_guard(constants, state, scratch.guard)
 
     @classmethod
     def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
-        """As ``resolve``; what the guard has promised stays."""
+        """Renew the beliefs; the guard's promise stays."""
         super().renew(constants, state, scratch.beliefs)
 
     @staticmethod
@@ -108,7 +109,7 @@ class GuardedResolve(Resolve):
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
-        """All that a kernel compiles of it."""
+        """The functions that kernels compile."""
         if penalties == 1:
             return (cls.begin, _guarded_for_one, _learn_for_one)
         return (cls.begin, cls.choose if penalties is None else _guarded_for_many, cls.learn)

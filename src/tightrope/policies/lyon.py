@@ -2,9 +2,9 @@
 
     Gamma(k) = -V (r_k + rad_k (1 + r_k) / E[X_k]) + Q (y_k - rad_k (1 + y_k) / E[X_k])
 
-with empirical rates and means. As printed, eqn:ly-index *adds* the penalty's bonus; the text calls
-the index a lower confidence bound and the proof subtracts it, so ``penalty_bonus="optimistic"``
-subtracts and ``"as-printed"`` keeps the erratum for study.
+with empirical rates and means. As printed, eqn:ly-index *adds* the penalty's bonus, but the text
+calls the index a lower confidence bound and the proof subtracts the bonus. So
+``penalty_bonus="optimistic"`` subtracts it, and ``"as-printed"`` keeps the erratum for study.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class LyOn(IndexPolicy):
     sqrt(log B / B) tightens the limit; ``v``, ``delta`` override them with plain numbers.
     ``alpha``: the confidence radius is sqrt(2 alpha log n / pulls). ``beta0``: each arm is first
     pulled ceil(beta0 log(2 B / mu_min)) times. ``mu_min``: a lower bound on the mean costs, in
-    units of the largest cost; ``None`` takes the one that the task declares, else 0.1.
-    ``penalty_bonus``: "optimistic" takes the lower confidence bound of the penalty, as the proof
-    does; "as-printed" adds the width, as the paper prints it. ``window0``, ``discount0``, for arms
-    that change: estimate rates from about that many times sqrt(B log B) pulls; see ``forgetting``.
+    units of the largest cost; ``None`` takes the task's declared bound, or 0.1. ``penalty_bonus``:
+    "optimistic" takes the lower confidence bound of the penalty, as the proof does; "as-printed"
+    adds the width, as the paper prints it. ``window0``, ``discount0``, for arms that change:
+    estimate rates from about that many times sqrt(B log B) pulls, see ``forgetting``.
 
     >>> LyOn(delta0=15, alpha=0.5).label  # its name in the shell
     'lyon:delta0=15,alpha=0.5'
@@ -76,7 +76,7 @@ class LyOn(IndexPolicy):
 
     @property
     def knows(self) -> str:
-        """It is told the smallest mean cost, unless ``mu_min`` is given."""
+        """The smallest mean cost, if ``mu_min`` is not given."""
         return "smallest cost" if self.mu_min is None else ""
 
     @property

@@ -1,11 +1,11 @@
 """LyOn-TS: LyOff's index with sampled rates, and a queue with a place-holder.
 
 Pull the arm with the smallest -V r_k + sum over m of Q_m y_km (eqn:lyapunov-dppr-psi), where the
-rates are quotients of means drawn from their posteriors, anew at every step, and Q is the queue
-of ``placeholder``. It samples because confidence bounds are wide at small budgets, and while they
-are, optimism about penalties breaks the limit. Priors are Beta(1, 1). An outcome v in [0, 1] counts
-as v successes: rounding it to 0 or 1 at random (see ``sampling``) made one run in a few hundred
-abandon a good arm by bad luck. There is no initial exploration. No theorem covers this policy;
+rates are quotients of means drawn from their posteriors at every step, and Q is the queue of
+``placeholder``. It samples because confidence bounds are wide at small budgets, and optimism about
+penalties then breaks the limit. Priors are Beta(1, 1). An outcome v in [0, 1] counts as v
+successes: rounding it to 0 or 1 at random (see ``sampling``) made one run in a few hundred abandon
+a good arm by bad luck. There is no initial exploration. No theorem covers this policy;
 docs/policies.md has measurements.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["LyOnTS"]
 
 
 class SampledQueues(NamedTuple):
-    """The queues, and what is drawn from the posteriors."""
+    """The queues and the draws from the posteriors."""
 
     queues: Queues
     gammas: Annotated[Array, "K", "C", 4]  # see ``sampling``

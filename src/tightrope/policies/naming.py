@@ -1,7 +1,7 @@
 """Parse policies as written in the shell: ``lyon:delta0=15,alpha=2``.
 
-The name is that of a policy of tightrope, one that an installed package registers (an entry point
-of the group ``tightrope.policies``), a class in a file (``mine.py:Greedy``) or in a module
+The name is that of a policy of tightrope, of an entry point in the group ``tightrope.policies`` of
+an installed package, or of a class in a file (``mine.py:Greedy``) or in a module
 (``package.mine:Greedy``). Parameters follow after a colon.
 """
 
@@ -40,9 +40,9 @@ MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
 
 def parse_policy(text: str) -> Policy:
-    """The policy that ``name:parameter=value,parameter=value`` describes.
+    """Parse a policy written as ``name:parameter=value,parameter=value``.
 
-    A value is a number, ``none``, a list such as ``0.3/0.7``, or otherwise a string.
+    A value is a number, ``none``, a list such as ``0.3/0.7``, or a string.
 
     >>> parse_policy("resolve:risk=0.01,window0=2")
     Resolve(risk=0.01, mu_min=None, window0=2.0, discount0=None, watch=None, watch_block=1)
@@ -61,7 +61,7 @@ def _made(text: str, name: str, rest: str, policy: type[Policy]) -> Policy:
         if not equals:
             raise PolicyError(f"policy {text!r}: {part!r} must read parameter=value")
         if key not in known:
-            hint = nearest(key, known) if known else "it takes none"
+            hint = nearest(key, known) if known else "it takes no parameters"
             raise PolicyError(f"policy {name}: parameter {key!r} is unknown; {hint}")
         if key in parameters:
             raise PolicyError(f"policy {text!r}: parameter {key!r} is given twice")
@@ -76,20 +76,20 @@ def _made(text: str, name: str, rest: str, policy: type[Policy]) -> Policy:
         raise failed(policy, error) from error
 
 
-# Policies that a store names: what is in a store may come from somebody else.
+# Policies named in a store, whose content may come from somebody else.
 
 _trusted: dict[str, type[Policy]] = {}  # by the names of their classes
 _digests: dict[str, str] = {}  # SHA-256 of the code of modules, by the modules' names
 
 
 def trust_policy(text: str) -> None:
-    """Run the code of ``FILE.py:Class`` or ``module:Class``, for stores that name this class."""
+    """Trust and load ``FILE.py:Class`` or ``module:Class``, for stores that name this class."""
     kind = policy_class(_split(text)[0])
     _trusted[kind.__name__] = kind
 
 
 def lasting(text: str) -> str:
-    """A policy's text that means the same in another working folder."""
+    """A policy's text with the same meaning in any working folder."""
     place, found, rest = text.partition(".py:")
     return f"{os.path.abspath(place)}.py:{rest}" if found else text
 
@@ -101,10 +101,10 @@ def code_of(kind: type[Policy], text: str) -> str:
 
 
 def stored_policy(text: str, digest: str) -> Policy:
-    """The policy that a store names; ``digest``: of its code, as recorded with it, or "".
+    """The policy named in a store; ``digest``: the recorded hash of its code, or "".
 
-    Code is run only if it runs here already, if it was trusted, or if it is in the same absolute
-    files with the same content as when the policy was chosen. Otherwise raises a ``PolicyError``.
+    Code runs only if it is already loaded here, if it was trusted, or if its absolute files have
+    the same content as when the policy was chosen. Otherwise raises a ``PolicyError``.
     """
     name, rest = _split(text)
     place, colon, kind = name.rpartition(":")
@@ -116,7 +116,7 @@ def stored_policy(text: str, digest: str) -> Policy:
 
 
 def _require_same_code(place: str, kind: str, digest: str) -> None:
-    """Raise unless a file or a module is the one that was recorded."""
+    """Raise unless a file or a module is the recorded one."""
     if place.endswith(".py"):
         what = f"the policy file {place!r}"
         found = hashlib.sha256(read_file(place, "policy file", error=PolicyError)).hexdigest()
@@ -131,14 +131,14 @@ def _require_same_code(place: str, kind: str, digest: str) -> None:
         return
     ask = f"if you trust it, add --trust-policy {place}:{kind} (in Python: policy=)"
     which = f", SHA-256 {found[:12]}" if found else ""
-    raise PolicyError(f"the store names {what}{which}; it is not run, because {reason}; {ask}")
+    raise PolicyError(f"the store names {what}{which}; it was not run, because {reason}; {ask}")
 
 
 def _module_digest(module: str) -> str:
-    """A SHA-256 of the files that an import of a module runs, with their absolute paths.
+    """A SHA-256 of the files that importing a module runs, with their absolute paths.
 
-    These are the module's own file and the ``__init__`` files of the packages that it is in. None
-    of them is run here. "" if one is not found, or is no file.
+    These are the module's own file and the ``__init__`` files of its packages. This function runs
+    none of them. Returns "" if one is not found or not a file.
     """
     files, place = hashlib.sha256(), None
     _look_here()
@@ -148,12 +148,12 @@ def _module_digest(module: str) -> str:
             spec = _located(name, place)
             if spec is None or not (spec.has_location or spec.submodule_search_locations):
                 return ""
-            if spec.has_location:  # else a package without an __init__
+            if spec.has_location:  # otherwise a package without an __init__
                 origin = os.path.abspath(spec.origin or "")
                 content = read_file(origin, "policy module", error=PolicyError)
                 files.update(f"{origin}\0{hashlib.sha256(content).hexdigest()}\n".encode())
             place = getattr(sys.modules.get(name), "__path__", spec.submodule_search_locations)
-    except (PolicyError, ImportError, KeyError, ValueError):  # importlib's, for what has no file
+    except (PolicyError, ImportError, KeyError, ValueError):  # modules without a file
         return ""
     return files.hexdigest()
 
@@ -250,7 +250,7 @@ def _look_here() -> None:
 
 @contextmanager
 def _importing(problem: str) -> Iterator[None]:
-    """What a user's module raises as a :class:`PolicyError`, what it prints to standard error."""
+    """Turn a user module's errors into :class:`PolicyError`; send its output to standard error."""
     try:
         with redirect_stdout(sys.stderr):  # standard output is for results
             yield

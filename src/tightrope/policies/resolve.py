@@ -1,18 +1,18 @@
-"""resolve: solve the best mixture anew at every step, against what is left, with sampled means.
+"""resolve: at every step, solve for the best mixture with sampled means and what is left.
 
-A step, for K arms and M limits, with a budget b and allowances a_m (limit times budget, less the
-penalty so far) left:
+One step, for K arms and M limits, a remaining budget b and remaining allowances a_m (limit times
+budget, minus the penalty so far):
 
-1. draw every arm's mean cost, reward and penalties from what is believed about them;
-2. find the mixture of arms that is safest by cautious estimates, and how much penalty it would
-   incur over the rest of the budget, with which deviation;
+1. draw every arm's mean cost, reward and penalties from their posterior beliefs;
+2. find the mixture of arms that is safest by cautious estimates, and the mean and deviation of its
+   penalty over the rest of the budget;
 3. promise the largest penalty rate from which that mixture could still rescue the limit, z
-   deviations away from too late; if it is too late already, nothing but to violate least;
-4. pull an arm of the best mixture of the drawn means that keeps this rate; if that is expected to
-   incur more than was promised, make up for it with an arm of the safest mixture now and then.
+   deviations away from too late; if it is too late already, only minimise the violation;
+4. pull an arm of the best mixture of the drawn means that keeps this rate; if its expected penalty
+   exceeds the promise, pull an arm of the safest mixture from time to time.
 
-Everything is in normalised units: outcomes in [0, 1], rates per unit of cost. ``docs/resolve.md``
-derives the formulas and says which are proved, argued or measured.
+Everything is in normalised units: outcomes in [0, 1], rates per unit of cost.
+``docs/resolve-algorithm.md`` derives the formulas and lists which are proved, argued or measured.
 """
 
 from __future__ import annotations
@@ -71,21 +71,21 @@ __all__ = ["Resolve", "ResolveScratch", "barrier", "curse"]
 
 SHUT = 1e-6  # limits times this: no mixture keeps them, so the program violates least
 
-# Chosen by measurement, none of them for one problem; docs/resolve.md has the comparisons.
-CALM = 1.0  # deviations from too late, where no risk is asked for
+# Chosen by measurement over many problems; docs/resolve-algorithm.md has the comparisons.
+CALM = 1.0  # deviations from too late, without a requested risk
 LEAST_LIMIT = 0.001  # of a limit: the rate promised when nothing is left of its allowance
 LOOKS = 0.25  # over the number of the step: the chance to pull an arm at random
-LEFT = 0.5  # of the budget and of every allowance: what must be left for such a pull
-RISKED = 0.01  # of what is left of an allowance: the largest part that it may put at risk
+LEFT = 0.5  # of the budget and of every allowance: must be left for such a pull
+RISKED = 0.01  # of the remaining allowance: the largest part that it may put at risk
 MOST_IN_A_BLOCK = 1_000_000  # pulls that count as one
-WIDE, WIDER = 0.02, 2.0  # in this share of the steps draws are so many times wider
+WIDE, WIDER = 0.02, 2.0  # in this share of the steps, draws are wider by this factor
 
 
 class ResolveScratch(NamedTuple):
-    """What the policy remembers beside the counts."""
+    """The policy's memory besides the counts."""
 
     budget: Annotated[Array, 1]  # at the start
-    promised: Annotated[Array, "M"]  # the penalty rates that the mixture has to keep
+    promised: Annotated[Array, "M"]  # the penalty rates that the mixture must keep
     safe: Annotated[Array, "M"]  # the largest from which the safest mixture can rescue
     arms: Arms
     safest: Mixture
@@ -104,16 +104,18 @@ def _learn_for_one(constants: Constants, state: State, scratch: ResolveScratch, 
 
 @dataclass(frozen=True)
 class Resolve(ChoicePolicy):
-    """Re-solve the best mixture of sampled arms against the budget and the allowances left.
+    """At every step, play the best mixture of sampled arms for the remaining budget and allowances.
 
-    ``risk``, between 0 and 1: the chance to aim at of breaking a limit at all, and a promise where
-    the task declares a safe arm; ``None`` keeps the limits on average, which earns a little more.
-    ``mu_min``: a lower bound on the mean costs, in units of the largest cost, that no sample goes
-    below; ``None`` if nothing is known. For arms that change, ``window0`` or ``discount0``: beliefs
-    come from about so many times sqrt(B log B) pulls, see ``forgetting``; or ``watch``: the chance
-    of a false alarm per arm with which arms are watched, and believed anew from when they changed;
-    ``watch_block``: how many pulls of an arm in a row count as one there, where an outcome
-    resembles the last one (see ``parts.watch``).
+    ``risk``: the largest chance, between 0 and 1, of breaking a limit: a promise if the task
+    declares a safe arm, otherwise a target; ``None`` keeps the limits on average, which earns a
+    little more. ``mu_min``: a lower bound on the mean costs, in units of the largest cost; ``None``
+    if unknown.
+
+    For arms that change, use one of ``window0``, ``discount0`` or ``watch``. ``window0`` and
+    ``discount0`` learn from about that many times sqrt(B log B) pulls, see ``forgetting``.
+    ``watch`` is the false-alarm probability per arm of a test for changed arms; after an alarm, the
+    arm's older pulls are dropped. ``watch_block``: the number of successive pulls that count as one
+    in this test, if outcomes resemble the last one (see ``parts.watch``).
 
     >>> Resolve(risk=0.01).label  # its name in the shell
     'resolve:risk=0.01'
@@ -148,14 +150,14 @@ class Resolve(ChoicePolicy):
         whole = self.watch_block % 1 == 0 and self.watch_block <= MOST_IN_A_BLOCK
         self.require("watch_block", f"a whole number from 1 to {MOST_IN_A_BLOCK:,}", whole)
         idle = self.watch is None and self.watch_block > 1
-        self.require("watch_block", "1 where arms are not watched", not idle)
+        self.require("watch_block", "1 without watch", not idle)
         forgets = (self.window0, self.discount0) != (None, None)
-        self.require("watch", "none where pulls are forgotten", self.watch is None or not forgets)
+        self.require("watch", "none with window0 or discount0", self.watch is None or not forgets)
 
     def for_task(self, known: Known) -> Policy:
-        """Itself under the guard, where there are a risk, a limit and a declared safe arm.
+        """The form for requests with types, or the guarded policy, or itself.
 
-        Or the form of it for requests with types.
+        The guard needs a risk, a limit and a declared safe arm.
         """
         if known.stated.contexts is not None:
             from tightrope.policies.typed import TypedResolve
@@ -184,31 +186,31 @@ class Resolve(ChoicePolicy):
         )
 
     def _no_promise(self, task: Task) -> str | None:
-        """What to say where a risk and a safe arm are given, but the guard needs all pulls."""
+        """A warning if a risk and a safe arm are given, but the guard cannot be used."""
         if self.risk is None or task.safe is None:
             return None
-        aimed, guard = f"risk = {self.risk:g} is aimed at only", "the guard of a safe arm"
+        aimed, guard = f"risk = {self.risk:g} is only a target", "the guard of a safe arm"
         if which := task.not_safe:
-            return f"policy resolve: {which}: the safe arm {task.safe!r} breaks it, so that {aimed}"
+            return f"policy resolve: {which}: the safe arm {task.safe!r} breaks it, so {aimed}"
         if task.scales.grow:
-            return f"policy resolve: {guard} rests on scales that do not grow, so that {aimed}"
+            return f"policy resolve: {guard} relies on scales that do not grow, so {aimed}"
         for name in ("window0", "discount0", "watch"):
             if (value := getattr(self, name)) is not None:
                 return (
-                    f"policy resolve: {name} = {value:g} is for arms that change, so that the safe"
-                    f" arm {task.safe!r} is not used: {aimed}"
+                    f"policy resolve: {name} = {value:g} is for arms that change, so the safe "
+                    f"arm {task.safe!r} is not used: {aimed}"
                 )
         return None
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: ResolveScratch) -> None:
-        """Note the budget; believe of every arm what is believed of a new one."""
+        """Record the budget; start with the prior beliefs about every arm."""
         scratch.budget[0] = state.remaining[0]
         believe(constants, state, scratch.arms)
 
     @classmethod
     def renew(cls, constants: Constants, state: State, scratch: ResolveScratch) -> None:
-        """Believe of every arm what the state says."""
+        """Compute the beliefs about every arm from the state."""
         believe(constants, state, scratch.arms)
 
     @staticmethod
@@ -220,14 +222,14 @@ class Resolve(ChoicePolicy):
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
-        """All that a kernel compiles of it: for one limit far less."""
+        """The functions that kernels compile; far fewer for one limit."""
         if penalties == 1:
             return (cls.begin, _choose_for_one, _learn_for_one)
         return (cls.begin, cls.choose if penalties is None else _choose_for_many, cls.learn)
 
 
 def barrier(risk: float, budget: float, limits: int) -> float:
-    """z: how many deviations to stay away from the point where a limit cannot be rescued.
+    """z: the distance, in deviations, from the point where a limit cannot be rescued.
 
     A path that hugs z escapes at the rate z phi(z) / 2 per unit of log budget (Kramers), so that
     z phi(z) / 2 * log(1 + budget) = risk / limits; at least ``CALM``.
@@ -261,25 +263,25 @@ def curse(arms: int) -> float:
 def _noise(state: State, scratch: ResolveScratch) -> float:
     """The share of noise left, from 1 to 0.
 
-    What is learnt with a part of the budget left pays for that part only, so that draws come closer
-    to the expectations as the budget runs out.
+    Information is only useful for the remaining budget, so draws come closer to the expectations as
+    the budget runs out.
     """
     return math.sqrt(max(state.remaining[0], 0.0) / scratch.budget[0])
 
 
 def _widened(noise: float, words: Array) -> float:
-    """Now and then draws are wider than the belief.
+    """The noise of a step: in some steps draws are wider than the belief.
 
-    So an arm that looked bad by chance is tried again even late in a long run.
+    An arm that looked bad by chance is then tried again even late in a long run.
     """
     return noise * WIDER if hashed(words[1], 1) * COIN < WIDE else noise
 
 
 def _look(constants: Constants, state: State, scratch: ResolveScratch, words: Array) -> int:
-    """Any arm, at step t with the chance ``LOOKS`` / t; -1 otherwise, or if it may cost too much.
+    """A random arm at step t with the chance ``LOOKS`` / t; -1 otherwise or if it risks too much.
 
-    It makes sure that every arm is pulled again and again as the budget grows, whatever was seen of
-    it at first; docs/resolve.md proves with it that regret is o(B).
+    Every arm is then pulled infinitely often as the budget grows, whatever its first outcomes;
+    docs/promises.md uses this to prove that regret is o(B).
     """
     if hashed(words[1], 2) * COIN * (state.steps[0] + 1.0) >= LOOKS:
         return -1
@@ -297,7 +299,7 @@ def _look(constants: Constants, state: State, scratch: ResolveScratch, words: Ar
 def _weigh(
     constants: Constants, state: State, arms: Arms, standing: float, noise: float, limited: int
 ) -> None:
-    """Where it is late, replace drawn penalty rates: by hopeful ones if a risk is asked for."""
+    """If it is late, replace drawn penalty rates, by optimistic ones if there is a risk."""
     if standing < 0.0 and constants[0] > CALM:
         be_hopeful(arms, cost_ahead(state, arms), limited)
     elif standing == LATE:
@@ -380,9 +382,9 @@ def _choose_for_many(
 
 
 def _promise(constants: Constants, state: State, scratch: ResolveScratch) -> float:
-    """The penalty rates that the mixture has to keep; rates that none can keep, if too late.
+    """The penalty rates that the mixture must keep; rates that no mixture can keep, if too late.
 
-    Returns ``LATE`` or ``LOST`` if some limit is, else a number of at least 0.
+    Returns ``LATE`` or ``LOST`` if some limit is, otherwise a number of at least 0.
     """
     arms, promised, remaining = scratch.arms, scratch.promised, state.remaining
     limits, limited = state.limits, len(state.limits)
@@ -405,7 +407,7 @@ def _promise(constants: Constants, state: State, scratch: ResolveScratch) -> flo
 
 
 def _find_safest(scratch: ResolveScratch) -> None:
-    """The mixture with the least cautious rates, relative to what is promised."""
+    """The mixture with the lowest cautious rates, relative to the promise."""
     arms = scratch.arms
     simplex(arms.reward, arms.cautious, scratch.promised, scratch.program)
     found, safest, total = scratch.program.mixture, scratch.safest, 0.0
@@ -417,7 +419,7 @@ def _find_safest(scratch: ResolveScratch) -> None:
 
 
 def _of_safest(state: State, scratch: ResolveScratch, m: int, ahead: float) -> Outlook:
-    """What the safest mixture does to limit m."""
+    """The outlook of the safest mixture for limit m."""
     arms, safest = scratch.arms, scratch.safest
     limited, count = len(state.limits), len(arms.cost)
     expected = noise = unsure = 0.0

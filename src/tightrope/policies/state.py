@@ -42,17 +42,18 @@ class State(NamedTuple):
     """The state of a run, in normalised units.
 
     ``pulls``, ``totals``, ``squares`` and ``products`` are sums over the arm's pulls, without those
-    that the policy has forgotten (see ``forgetting``). ``remaining`` is what is left of the budget
-    and of each limit's allowance (c_m B minus the net penalty so far); nothing of it is forgotten.
+    that the policy has forgotten (see ``forgetting``). ``remaining`` is the remaining budget and
+    the remaining allowance of each limit (c_m B minus the net penalty so far); it counts every
+    pull.
 
-    ``bases`` says what each limit is per: 0 a unit of cost, k > 0 for k pulls, -k for k units of
+    ``bases``: the base of each limit: 0 for a unit of cost, k > 0 for k pulls, -k for k units of
     reward. The *net* penalty Y - c (base - X), which is Y for a limit per unit of cost, stays below
-    c per unit of cost exactly where the limit is kept. A penalty with a weight of at least 0 is
-    that weight times the cost or reward (``sources``). ``products`` and ``net_squares`` are about
-    Y - c base where the limit is per pull or reward, and about Y where it is per unit of cost.
+    c per unit of cost exactly if the limit is kept. A penalty with a weight of at least 0 is that
+    weight times the cost or reward (``sources``). ``products`` and ``net_squares`` are of Y - c
+    base if the limit is per pull or reward, and of Y if it is per unit of cost.
 
-    A policy that decides with pulls in ``flight`` sees them as if they had come out as expected
-    (see ``parts.flight``).
+    For a decision with pulls in ``flight``, these count with their expected outcomes (see
+    ``parts.flight``).
     """
 
     pulls: Annotated[Array, "K"]
@@ -62,21 +63,21 @@ class State(NamedTuple):
     remaining: Annotated[Array, "R"]  # budget left, then each allowance left
     steps: Annotated[Array, 1]  # pulls so far
     limits: Annotated[Array, "M"]  # c_m
-    bases: Annotated[Array, "M"]  # what each limit is per
+    bases: Annotated[Array, "M"]  # the base of each limit
     net_squares: Annotated[Array, "K", "M"]  # sums of squared (net) penalties
-    known: Annotated[Array, "K", "C"]  # what each outcome is, if that is known; else -1
-    weights: Annotated[Array, "K", "M"]  # of a penalty that is another outcome's share; else -1
-    sources: Annotated[Array, "M"]  # of which channel: 0 the cost, 1 the reward
-    flight: Annotated[Array, "K"]  # of ``pulls``, those whose outcomes are not told yet
-    expected: Annotated[Array, "K", "C"]  # the declared guess of each mean outcome; else -1
+    known: Annotated[Array, "K", "C"]  # the value of each known outcome, or -1
+    weights: Annotated[Array, "K", "M"]  # of a penalty that is a share of another outcome, or -1
+    sources: Annotated[Array, "M"]  # the channel of the share: 0 the cost, 1 the reward
+    flight: Annotated[Array, "K"]  # of ``pulls``, those whose outcomes are not reported yet
+    expected: Annotated[Array, "K", "C"]  # the declared guess of each mean outcome, or -1
     flying: Annotated[Array, 1]  # how many pulls are in flight: the sum of ``flight``
-    stated: Annotated[Array, 1]  # 0 where nothing is ``known``, a share, or ``expected``
+    stated: Annotated[Array, 1]  # 0 if nothing is ``known``, a share, or ``expected``
 
 
 def start_state(state: State, budget: float, task: Known) -> None:
-    """Fill in, at the start of a run, what is left, the limits, and what is known.
+    """Fill in the remaining amounts, the limits and the known values at the start of a run.
 
-    ``budget`` is normalised. A state may have a penalty more than the task, which is always 0.
+    ``budget`` is normalised. A state may have one more penalty than the task, which is always 0.
     """
     limits, bases, stated = task.net_limits, task.net_bases, task.stated
     state.known[:], state.weights[:] = -1.0, -1.0
@@ -98,10 +99,10 @@ def start_state(state: State, budget: float, task: Known) -> None:
 
 
 def rows(state: State) -> range:
-    """The rows that a policy chooses among: every arm's, as long as there is one kind of context.
+    """The rows that a policy chooses among: one per arm while there is one kind of context.
 
-    What is learned belongs to a row. Later a row is ``type * K + arm``, and these are the rows of
-    the context at hand.
+    Statistics belong to a row. Later a row is ``type * K + arm``, and these are the rows of the
+    context at hand.
     """
     return range(len(state.pulls))
 

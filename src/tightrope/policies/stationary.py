@@ -76,7 +76,7 @@ class Stationary(_Odds, InformedPolicy):
 
     @property
     def knows(self) -> str:
-        """It knows the laws, unless the shares are given."""
+        """The distributions, if the shares are not given."""
         return "laws" if self.shares is None else ""
 
     def odds(self, known: Any) -> npt.NDArray[np.float64]:

@@ -34,7 +34,7 @@ from tightrope.policies.parts.beliefs import (
     draw_for_one,
     mean_of,
 )
-from tightrope.policies.parts.pooling import ARMS, Pool, learn_row, pool_all, share_of
+from tightrope.policies.parts.pooling import ARMS, Pool, excess_over, learn_row, pool_all, share_of
 from tightrope.policies.parts.rescue import (
     Outlook,
     be_hopeful,
@@ -47,10 +47,8 @@ from tightrope.policies.parts.rescue import (
     safe_rate,
     size_of,
     skewness,
-    take_care,
 )
 from tightrope.policies.resolve import (
-    CALM,
     LEAST_LIMIT,
     LEFT,
     LOOKS,
@@ -58,6 +56,7 @@ from tightrope.policies.resolve import (
     WIDE,
     WIDER,
     Resolve,
+    curse,
 )
 from tightrope.policies.state import Array, State
 from tightrope.problem import Known, Task
@@ -65,12 +64,15 @@ from tightrope.problem import Known, Task
 __all__ = ["TypedResolve"]
 
 EQUAL = 4  # the place of 1 in the policy's constants where all costs are known and equal
-STEPS = 6  # halvings of the interval, in logarithms, that a price is in
+STEPS = 1  # halvings of the interval that a price is in; two prices are mixed in any case
 WIDTH = 1.5  # of a price, over the last one: the first interval
-MOST_STEPS = 60  # by which it grows: up to 1e10 times
 LEAST_PRICE, MOST_PRICE = 1e-9, 1e12
-RATE, NOISE, UNSURE, LARGEST = range(4)  # of the safest arms: an ``Outlook``, and the usual size
-OUTLOOK = 4
+TAIL = 1.4  # times an arm's usual penalty, over all types: types have larger ones
+HOPED = 0.1  # of what is left of an allowance: the largest penalty of a row that is hoped for
+SHIFT, LEAST_WEIGHT = 0.05, 1e-3  # of the limits' weights
+# Of the safest arms: an ``Outlook``, the usual size, and what is above the limit, relative to it.
+RATE, NOISE, UNSURE, LARGEST, EXCESS = range(5)
+OUTLOOK = 5
 
 
 class TypedScratch(NamedTuple):
@@ -78,10 +80,10 @@ class TypedScratch(NamedTuple):
 
     budget: Annotated[Array, 1]  # at the start
     promised: Annotated[Array, "M"]  # the penalty rates to keep
-    outlook: Annotated[Array, "M", 4]  # see above
+    outlook: Annotated[Array, "M", 5]  # see above
     price: Annotated[Array, "R"]  # of a unit of cost, and of each penalty
     spent: Annotated[Array, "R"]  # expected cost and penalties of a request at these prices
-    safest: Annotated[Array, "K"]  # the safest row of each type, at that type's rows
+    mixing: Annotated[Array, 1]  # the chance of the lower one of two prices
     pool: Pool
     arms: Arms
 
@@ -93,7 +95,7 @@ class TypedResolve(Resolve):
     contextual: ClassVar[bool] = True
     Scratch: ClassVar[type] = TypedScratch
     seldom: ClassVar[tuple[str, ...]] = ("arms.more", "pool")
-    carried: ClassVar[tuple[str, ...]] = ("price",)
+    carried: ClassVar[tuple[str, ...]] = ("price", "pool.weights")
 
     def for_task(self, known: Known) -> Policy:
         """Itself."""
@@ -106,27 +108,34 @@ class TypedResolve(Resolve):
         z, _, least = setup.constants
         costs = task.known_outcomes[:, 0]
         equal = not math.isnan(costs[0]) and bool((costs == costs[0]).all())
-        kappa = setup.constants[1] if arms == task.arm_count else _curse(arms)
-        return replace(setup, constants=(z, kappa, least, float(arms), float(equal)))
+        kappa = curse(arms)
+        warning = None
+        if self.risk is not None and task.whole.safe is not None:
+            warning = (
+                f"policy resolve: the safe arm {task.whole.safe!r} is not used for requests with"
+                f" types, so risk = {self.risk:g} is a target and not a promise"
+            )
+        constants = (z, kappa, least, float(arms), float(equal))
+        return replace(setup, constants=constants, warning=warning)
 
     @staticmethod
-    def begin(constants: Constants, state: State, scratch: TypedScratch) -> None:
+    def begin(constants: Constants, state: State, scratch: Any) -> None:
         """Note the budget; believe of every row what is believed of a new one."""
         scratch.budget[0] = state.remaining[0]
         pool_all(constants, state, scratch.arms, scratch.pool)
 
     @classmethod
-    def renew(cls, constants: Constants, state: State, scratch: TypedScratch) -> None:
+    def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
         """Believe of every row what the state says."""
         pool_all(constants, state, scratch.arms, scratch.pool)
 
     @staticmethod
-    def learn(constants: Constants, state: State, scratch: TypedScratch, row: int) -> None:
+    def learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
         """Renew the beliefs about the arm just pulled, for all types."""
         learn_row(constants, state, scratch.arms, scratch.pool, row)
 
     @staticmethod
-    def choose(constants: Constants, state: State, scratch: TypedScratch, words: Array) -> int:
+    def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
         """The row of the best arm for the type of the request."""
         kind, count = int(words[WORDS]), int(constants[ARMS])
         look = _look(constants, state, scratch, words, kind, count)
@@ -139,23 +148,17 @@ class TypedResolve(Resolve):
             draw_for_many(constants, state, arms, words[0], noise)
         standing = _promise(constants, state, scratch, count)
         if standing < 0.0:
-            return _least(constants, state, scratch, kind, count, noise)
-        _find_prices(constants, state, scratch, count)
+            return _least(constants, state, scratch, kind, count)
+        _find_prices(constants, state, scratch, count, words)
         row = _best(scratch, kind, count, len(state.limits))
         if not _bearable(constants, state, scratch, row):
-            return int(scratch.safest[kind * count])
+            return int(scratch.pool.safest[kind * count])
         return row
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
         """All that a kernel compiles of it."""
         return (cls.begin, cls.choose, cls.learn)
-
-
-def _curse(arms: int) -> float:
-    from tightrope.policies.resolve import curse
-
-    return curse(arms)
 
 
 def _noise(state: State, scratch: TypedScratch, words: Array) -> float:
@@ -188,30 +191,29 @@ def _promise(constants: Constants, state: State, scratch: TypedScratch, count: i
     """The penalty rates to keep; negative if it is too late for some limit."""
     arms, limited = scratch.arms, len(state.limits)
     standing, ahead = math.inf, cost_ahead(state, arms)
-    for kind in range(len(arms.cost) // count):
-        scratch.safest[kind * count] = _safest(state, arms, kind, count)
     for m in range(limited):
         _look_ahead(state, scratch, m, ahead, count)
+        if limited > 1:  # the weights tend to those of the limits that are hardest to keep
+            scratch.pool.weights[m] *= math.exp(SHIFT * scratch.outlook[OUTLOOK * m + EXCESS])
         reserve = skewness(constants, scratch.outlook[OUTLOOK * m + LARGEST])
         reserve += pending(constants, state, arms, m)
         outlook = _outlook(scratch, m)
         safe = safe_rate(constants, outlook, reserve, state.remaining[1 + m], ahead)
         scratch.promised[m] = max(safe, LEAST_LIMIT * state.limits[m])
         standing = min(standing, safe)
+    if limited > 1:
+        _normalise(scratch.pool.weights)
     return standing
 
 
-def _safest(state: State, arms: Arms, kind: int, count: int) -> int:
-    """The row of a type whose cautious penalties are least, each relative to its limit."""
-    limited, found, least = len(state.limits), kind * count, math.inf
-    for row in range(kind * count, (kind + 1) * count):
-        above = 0.0
-        for m in range(limited):
-            above += arms.cautious[row * limited + m] / state.limits[m] - 1.0
-        above *= mean_of(arms.cost_scale[row])
-        if above < least:
-            found, least = row, above
-    return found
+def _normalise(weights: Array) -> None:
+    """Weights that add up to 1, none of them far below the others."""
+    total = 0.0
+    for m in range(len(weights)):
+        weights[m] = max(weights[m], LEAST_WEIGHT)
+        total += weights[m]
+    for m in range(len(weights)):
+        weights[m] /= total
 
 
 def _outlook(scratch: TypedScratch, m: int) -> Outlook:
@@ -223,10 +225,10 @@ def _look_ahead(state: State, scratch: TypedScratch, m: int, ahead: float, count
     """What the safest arms of all types do to limit m: the variance between types is noise."""
     arms, pool, limited = scratch.arms, scratch.pool, len(state.limits)
     requests, types = pool.requests[0], len(arms.cost) // count
-    cost = penalty = square = noise = unsure = mixed = large = 0.0
+    cost = penalty = square = noise = unsure = mixed = large = above = 0.0
     for kind in range(types):
         if pool.seen[kind * count] > 0.0 or requests == 0.0:
-            row, share = int(scratch.safest[kind * count]), share_of(pool, kind, count)
+            row, share = int(scratch.pool.safest[kind * count]), share_of(pool, kind, count)
             at, mean = row * limited + m, mean_of(arms.cost_scale[row])
             net, paid = arms.rate[at] * mean, share * mean
             cost += paid
@@ -237,19 +239,22 @@ def _look_ahead(state: State, scratch: TypedScratch, m: int, ahead: float, count
             known = known_cost(arms.more[MORE * at + KNOWN], ahead * share, count)
             unsure += paid * paid * arms.spread[at] / known
             large = max(large, arms.more[MORE * at + SIZE])
+            if limited > 1:
+                above += share * excess_over(state, arms, row, m, arms.rate[at])
     rate, first = penalty / cost, OUTLOOK * m
     between = max(square - 2.0 * rate * mixed + rate * rate * cost, 0.0)
     scratch.outlook[first + RATE] = rate
     scratch.outlook[first + NOISE] = (noise + between) / cost
     scratch.outlook[first + UNSURE] = (unsure + between / (requests + 1.0)) / (cost * cost)
     scratch.outlook[first + LARGEST] = large
+    scratch.outlook[first + EXCESS] = min(max(above, -1.0), 1.0)
 
 
 def _bearable(constants: Constants, state: State, scratch: TypedScratch, row: int) -> bool:
     """Whether every limit can still be rescued after a large penalty of this row."""
     for m in range(len(state.limits)):
         size = scratch.outlook[OUTLOOK * m + LARGEST]
-        excess = excess_of(constants, size_of(state, scratch.arms, row, m), size)
+        excess = excess_of(constants, TAIL * size_of(state, scratch.arms, row, m), size)
         if excess > 0.0:
             ahead, allowance = cost_ahead(state, scratch.arms), state.remaining[1 + m]
             reserve = skewness(constants, size) + excess
@@ -260,20 +265,22 @@ def _bearable(constants: Constants, state: State, scratch: TypedScratch, row: in
     return True
 
 
-def _least(
-    constants: Constants, state: State, scratch: TypedScratch, kind: int, count: int, noise: float
-) -> int:
-    """Where it is late: the row with the least penalties, hopeful ones if a risk is asked for."""
-    arms, limited, found, least = scratch.arms, len(state.limits), kind * count, math.inf
-    if constants[0] > CALM:
-        be_hopeful(arms, cost_ahead(state, arms), limited)
-    else:
-        take_care(arms.penalty, arms.cautious, 1.0 - noise)
+def _least(constants: Constants, state: State, scratch: TypedScratch, kind: int, count: int) -> int:
+    """Where it is late: the row with the least hopeful penalties.
+
+    A row of which one large penalty could take much of what is left is not hoped for.
+    """
+    arms, limited = scratch.arms, len(state.limits)
+    found, least = int(scratch.pool.safest[kind * count]), math.inf
+    be_hopeful(arms, cost_ahead(state, arms), limited)
     for row in range(kind * count, (kind + 1) * count):
-        above = 0.0
+        above, fits = -math.inf, True
         for m in range(limited):
-            above = max(above, arms.penalty[row * limited + m] / state.limits[m])
-        if above < least:
+            above = max(above, excess_over(state, arms, row, m, arms.penalty[row * limited + m]))
+            large = large_penalty(constants, TAIL * size_of(state, arms, row, m))
+            if state.remaining[1 + m] > 0.0 and large > HOPED * state.remaining[1 + m]:
+                fits = False
+        if above < least and fits:
             found, least = row, above
     return found
 
@@ -281,66 +288,73 @@ def _least(
 # Prices.
 
 
-def _find_prices(constants: Constants, state: State, scratch: TypedScratch, count: int) -> None:
+def _find_prices(
+    constants: Constants, state: State, scratch: TypedScratch, count: int, words: Array
+) -> None:
     """Prices at which the best arms of all types are expected to incur the promised rates."""
     limited = len(state.limits)
     if limited == 0:
         _expect(constants, scratch, count, limited)
-    for _ in range(1 if limited == 1 else 3):
+    rounds = 1 if limited == 1 else 3
+    for turn in range(rounds):
         for m in range(limited):
-            _find_price(constants, scratch, m, count, limited)
+            low, high = _bracket(constants, scratch, m, count, limited)
+            if turn + 1 == rounds and hashed(words[1], 4 + m) * COIN < scratch.mixing[0]:
+                scratch.price[1 + m] = low
+            else:
+                scratch.price[1 + m] = high
 
 
-def _find_price(
+def _bracket(
     constants: Constants, scratch: TypedScratch, m: int, count: int, limited: int
-) -> None:
-    """The least price of penalty m at which its rate is kept, nearly, beside the other prices.
+) -> tuple[float, float]:
+    """Two near prices of penalty m, beside the other prices: below and above the promised rate.
 
-    It is looked for from the last one on.
+    They are looked for from the last one on. What is expected jumps between them, from one arm of
+    some type to another; ``mixing`` is the chance of the low one with which the rate is met.
     """
     price, at = scratch.price, 1 + m
-    high = max(price[at], LEAST_PRICE)
-    price[at], step, low = high, WIDTH, 0.0
-    if _keeps(constants, scratch, m, count, limited):
-        low = high / step
-        while low > LEAST_PRICE:
-            price[at] = low
-            if not _keeps(constants, scratch, m, count, limited):
-                break
-            high, step = low, step * WIDTH
-            low = high / step
-        if low <= LEAST_PRICE:
-            price[at] = 0.0
-            return
-    else:
-        low, grown = high, 0
-        while grown < MOST_STEPS and high < MOST_PRICE:
-            high, grown = low * step, grown + 1
-            price[at] = high
-            if _keeps(constants, scratch, m, count, limited):
-                break
-            low, step = high, step * WIDTH
+    high = low = max(price[at], LEAST_PRICE)
+    price[at], step = high, WIDTH
+    rate = above = below = _excess(constants, scratch, m, count, limited)
+    while rate <= 0.0 and low > LEAST_PRICE:
+        high, below = low, rate
+        low, step = low / step, step * WIDTH
+        price[at] = low
+        rate = above = _excess(constants, scratch, m, count, limited)
+    while below > 0.0 and high < MOST_PRICE:
+        low, above = high, below
+        high, step = high * step, step * WIDTH
+        price[at] = high
+        below = _excess(constants, scratch, m, count, limited)
     for _ in range(STEPS):
         middle = math.sqrt(low * high)
         price[at] = middle
-        if _keeps(constants, scratch, m, count, limited):
-            high = middle
+        rate = _excess(constants, scratch, m, count, limited)
+        if rate <= 0.0:
+            high, below = middle, rate
         else:
-            low = middle
-    price[at] = high
+            low, above = middle, rate
+    scratch.mixing[0] = 0.0
+    if above > 0.0 and below <= 0.0:
+        scratch.mixing[0] = -below / (above - below)
+    if low <= LEAST_PRICE and above <= 0.0:
+        return 0.0, 0.0
+    return low, high
 
 
-def _keeps(constants: Constants, scratch: TypedScratch, m: int, count: int, limited: int) -> bool:
-    """Whether the best arms at the present prices are expected to keep the promised rate."""
+def _excess(constants: Constants, scratch: TypedScratch, m: int, count: int, limited: int) -> float:
+    """What the best arms at the present prices are expected to incur above the promised rate."""
     _expect(constants, scratch, count, limited)
-    return scratch.spent[1 + m] <= scratch.promised[m] * scratch.spent[0]  # type: ignore[no-any-return]
+    return scratch.spent[1 + m] / scratch.spent[0] - scratch.promised[m]  # type: ignore[no-any-return]
 
 
 def _expect(constants: Constants, scratch: TypedScratch, count: int, limited: int) -> None:
     """The expected cost and penalties of a request; also makes theta the rate of the rest."""
     arms, pool, spent = scratch.arms, scratch.pool, scratch.spent
     requests = pool.requests[0]
-    for _ in range(1 if constants[EQUAL] > 0.0 else 2):
+    equal = constants[EQUAL] > 0.0
+    for _ in range(1 if equal else 2):
         value = 0.0
         for at in range(1 + limited):
             spent[at] = 0.0
@@ -352,9 +366,9 @@ def _expect(constants: Constants, scratch: TypedScratch, count: int, limited: in
                 spent[0] += cost
                 for m in range(limited):
                     spent[1 + m] += cost * arms.rate[row * limited + m]
-                if constants[EQUAL] == 0.0:
+                if not equal:
                     value += share * _value(scratch, row, limited)
-        if constants[EQUAL] == 0.0 and spent[0] > 0.0:
+        if not equal and spent[0] > 0.0:
             scratch.price[0] += value / spent[0]
 
 

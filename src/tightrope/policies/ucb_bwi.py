@@ -20,7 +20,7 @@ class UCBBwI(IndexPolicy):
     """Pull the arm with the highest upper confidence bound on its reward rate.
 
     ``alpha``, ``beta0``, ``mu_min`` as in :class:`~tightrope.policies.LyOn`. It ignores the limits:
-    queues are reported but do not affect the choice.
+    queues are recorded but do not affect the choice.
 
     >>> UCBBwI(alpha=1).label
     'ucb-bwi:alpha=1'

@@ -1,12 +1,12 @@
-"""Tasks (what a decision maker knows) and problems (a task and the laws of its arms).
+"""Tasks (what a decision maker knows) and problems (a task plus the arms' distributions).
 
 Numbers are in the user's units. Letters: K arms, M penalties. A *channel* is one number that a pull
 yields: the cost, the reward, or the penalty of one limit, in this order. *Normalised* values are
 divided by the channel's scale, so that every outcome lies in [0, 1]; ``moments``, ``tables``,
 ``bernoulli`` and names that contain ``normal`` are normalised.
 
-The arms may change while the budget is spent. The pulls between two changes are a *phase*; each
-phase is a problem of its own, whose arms do not change.
+The arms may change while the budget is spent. The pulls between two changes form a *phase*. Each
+phase is a problem whose arms do not change.
 """
 
 from tightrope.problem.arms import Arm, BernoulliArms

@@ -1,4 +1,4 @@
-"""An arm: the laws of a pull's cost, reward and penalties; and many zero-one arms in one array."""
+"""Arms: the distributions of a pull's outcomes, and many zero-one arms in one array."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Arm", "BernoulliArms", "as_arms", "in_order", "odds_of", "row_column
 
 @cache
 def _is_a(kind: type, base: type) -> bool:
-    """``issubclass`` with a cache: it is slow for abstract classes, and there may be 10^6 arms."""
+    """``issubclass`` with a cache: ``issubclass`` is slow for abstract classes and 10^6 arms."""
     return issubclass(kind, base)
 
 
@@ -38,11 +38,12 @@ def _one_or_more(penalty: Any) -> tuple[Outcome, ...] | Named[Outcome]:
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm: the laws of a pull's cost, reward and penalties.
+    """One arm: the distributions of a pull's cost, reward and penalties.
 
-    They are independent, except for ``CostAbove`` and the columns of observed rows.
+    The outcomes of a pull are independent, except for ``CostAbove`` and the columns of observed
+    rows.
 
-    ``penalty``: one outcome, or one per limit, in the limits' order or by their names.
+    ``penalty``: one outcome, or one per limit, as a list in the limits' order or a mapping by name.
 
     >>> Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.8), penalty=Bernoulli(0.6)).name
     'bold'
@@ -55,7 +56,7 @@ class Arm:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
-            raise ProblemError(f"arm name {shown(self.name)}: must be a string, not empty")
+            raise ProblemError(f"arm name {shown(self.name)}: must be a non-empty string")
         object.__setattr__(self, "penalty", _one_or_more(self.penalty))
         outcomes = self.outcomes
         if not _is_a(type(self.cost), Law) or not all(_is_a(type(o), Outcome) for o in outcomes):
@@ -65,14 +66,14 @@ class Arm:
             len(rows) == len(outcomes) and all(same_rows(rows[0], one) for one in rows[1:])
         ):
             raise ProblemError(
-                f"arm {self.name!r}: {', '.join(self.channels)} must all be columns of the same"
-                " rows, or none of them"
+                f"arm {self.name!r}: {', '.join(self.channels)} must all be columns of the same "
+                "rows, or none may be"
             )
 
     def _refuse_outcome(self) -> None:
         for channel, outcome in zip(self.channels, self.outcomes, strict=True):
             if not isinstance(outcome, Law if channel == "cost" else Outcome):
-                allowed = "a law of its own" if channel == "cost" else "a law"
+                allowed = "a distribution of its own" if channel == "cost" else "a distribution"
                 raise ProblemError(
                     f"arm {self.name!r}, {channel}: {shown(outcome)} must be {allowed},"
                     " such as Bernoulli(0.4)"
@@ -86,11 +87,11 @@ class Arm:
         penalties: Sequence[str] = (),
         weights: npt.ArrayLike | None = None,
     ) -> Arm:
-        """An arm from observed rows (cost, reward, penalty 1..M) [n, 2 + M].
+        """An arm that draws one of the observed rows (cost, reward, penalty 1..M), [n, 2 + M].
 
         ``penalties``: the names of the columns after cost and reward; by default these columns are
-        in the order of the limits. ``weights`` [n]: how likely each row is, in any unit; None
-        makes them equally likely.
+        in the order of the limits. ``weights`` [n]: relative probabilities of the rows; by default
+        all rows are equally likely.
 
         >>> Arm.from_rows("seen", [(1, 0.5, 0), (0.2, 0.1, 1)]).cost.mean
         0.6
@@ -123,7 +124,7 @@ class Arm:
         penalties: Sequence[str] = (),
         weights: npt.ArrayLike | None = None,
     ) -> Arm:
-        """As ``from_rows``, from the columns [2 + M], each [n]; read-only arrays are not copied.
+        """Same as ``from_rows``, from columns [2 + M], each [n]. Read-only arrays are not copied.
 
         >>> Arm.from_columns("seen", [[1, 0.2], [0.5, 0.1], [0, 1]]).cost.mean
         0.6
@@ -138,7 +139,7 @@ class Arm:
         return made if weights is None else made.weighted(weights)
 
     def weighted(self, weights: npt.ArrayLike) -> Arm:
-        """The same observed rows with other weights [n], in any unit.
+        """The same arm with other weights [n] of its observed rows, in any unit.
 
         >>> seen = Arm.from_rows("seen", [(1, 0.5, 0), (0.2, 0.1, 1)])
         >>> seen.weighted([3, 1]).cost.mean
@@ -146,7 +147,9 @@ class Arm:
         """
         outcomes = self.outcomes
         if not all(isinstance(one, Empirical) for one in outcomes):
-            raise ProblemError(f"arm {self.name!r}: weights need observed rows; it has laws")
+            raise ProblemError(
+                f"arm {self.name!r}: weights need observed rows; it has distributions"
+            )
         with at(f"arm {self.name!r}"):
             cost: Empirical = replace(cast(Any, self.cost), weights=weights)
         reward, *rest = [replace(cast(Any, one), weights=cost.weights) for one in outcomes[1:]]
@@ -156,7 +159,7 @@ class Arm:
 
     @property
     def penalties(self) -> tuple[Outcome, ...]:
-        """The M penalties; those of an arm of a problem are in the order of its limits."""
+        """The M penalties. In a problem, they are in the order of its limits."""
         given = self.penalty
         if isinstance(given, Mapping):
             return tuple(given.values())
@@ -185,11 +188,11 @@ class Arm:
 
     @cached_property
     def laws(self) -> tuple[Law, ...]:
-        """The marginal law of every channel, [2 + M], without the dependence between channels."""
+        """The marginal distribution of every channel, [2 + M]."""
         return self.marginals()
 
     def marginals(self) -> tuple[Law, ...]:
-        """As ``laws``, but not cached: there may be 10^6 arms."""
+        """Same as ``laws``, without a cache: there may be 10^6 arms."""
         return tuple([outcome.marginal(self.cost) for outcome in self.outcomes])
 
     def cells(self) -> tuple[Cells, ...]:
@@ -206,11 +209,11 @@ class Arm:
 
     @property
     def sources(self) -> list[int]:
-        """The number of the uniform that draws each channel, [2 + M]: its own, or 0, the cost's."""
+        """The number of each channel's uniform, [2 + M]: its own, or 0 (the cost's)."""
         return [0 if o.shares_cost_draw else j for j, o in enumerate(self.outcomes)]
 
     def check_range(self, task: Task) -> None:
-        """Raise a ``ProblemError`` unless outcomes are in [0, scale] and the mean cost suffices."""
+        """Raise a ``ProblemError`` for outcomes outside [0, scale] or too small a mean cost."""
         told = zip(task.told_channels, self.marginals(), task.told_scales, strict=True)
         for channel, law, scale in told:
             if law.low < 0:
@@ -302,7 +305,7 @@ def odds_of(
 
 
 def as_arms(arms: object) -> Sequence[Arm]:
-    """The arms as a tuple, or as ``BernoulliArms``, each of them an ``Arm``."""
+    """The arms as a tuple or as ``BernoulliArms``; raises if one is not an ``Arm``."""
     if isinstance(arms, BernoulliArms):
         arms.check_names()
         return arms
@@ -329,17 +332,17 @@ def in_order(arms: Sequence[Arm], task: Task) -> Sequence[Arm]:
 
 
 def _check_known(arm: Arm, known: Floats, task: Task) -> None:
-    """Raise unless the arm's laws agree with what is declared to be known."""
+    """Raise unless the arm's distributions agree with the costs and penalties declared as known."""
     places = (0, 1, *(2 + m for m in task.told))
     for channel, law, place in zip(task.told_channels, arm.marginals(), places, strict=True):
         value = float(known[place])
         if not np.isnan(value) and (law.low != value or law.high != value):
             raise ProblemError(
-                f"arm {arm.name!r}, {channel}: {shown(law)} must be the constant {value!r}, which"
-                " is declared to be known"
+                f"arm {arm.name!r}, {channel}: {shown(law)} must be the constant {value!r}, "
+                "which is declared as known"
             )
 
 
 def row_columns(arm: Arm) -> Columns:
-    """The columns of an arm's rows, [2 + M]; none if it has laws."""
+    """The columns of an arm's rows, [2 + M]; none if it has distributions."""
     return [outcome for outcome in arm.outcomes if isinstance(outcome, Empirical)]

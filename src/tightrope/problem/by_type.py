@@ -84,8 +84,8 @@ class ByType:
     def distinct(self) -> tuple[Problem, list[int]]:
         """The problem with equal types merged, and the merged type of each type, [T].
 
-        The merged types are in an order of their own, so that the order of the types changes
-        nothing. If all are equal, it is the problem of one of them, without contexts.
+        The merged types are sorted by their means, so the order of the types does not matter. If
+        all types are equal, the problem is that of one type, without contexts.
         """
         groups: dict[Sequence[Arm], float] = {}
         for arms, share in zip(self.typed.values(), self.shares.values(), strict=True):

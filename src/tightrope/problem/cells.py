@@ -19,7 +19,7 @@ DRAW_STEPS = 2**31  # the engine's uniforms are multiples of 1 / DRAW_STEPS
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """A law as n equally likely cells, which turn one uniform number into one outcome.
+    """A distribution as n equally likely cells, which turn one uniform number into one outcome.
 
     With u uniform on [0, 1), ``i = int(u * n)`` and ``f = u * n - i``, the outcome is
     ``(first[i] if f < split[i] else second[i]) + slope[i] * (f - 0.5)``.
@@ -66,10 +66,10 @@ class Cells:
 
 
 def two_way(values: Sequence[float], probability: float) -> OneCell:
-    """One cell: the first value with ``probability``, else the last one.
+    """One cell: the first value with ``probability``, otherwise the last one.
 
-    The probability is rounded to a multiple of 1 / DRAW_STEPS (by less than 2.4e-10), so that
-    the table agrees with the engine's integer comparison for Bernoulli problems.
+    The probability is rounded to a multiple of 1 / DRAW_STEPS (a change below 2.4e-10). The table
+    then agrees with the engine's integer comparison for Bernoulli problems.
     """
     return round(probability * DRAW_STEPS) / DRAW_STEPS, values[0], values[-1], 0.0
 
@@ -86,11 +86,11 @@ def alias_table(values: Floats, probabilities: Floats) -> Cells:
 
 
 def _aliases(probabilities: Floats) -> tuple[Floats, npt.NDArray[np.int64]]:
-    """Each cell's share of its own value, and the number of the value that has the rest.
+    """Each cell's share of its own value, and the number of the value that fills the rest.
 
-    A cell holds 1 / n. One after the other, the cells of the values below it are filled up by the
-    first value that has some left beyond its own cell; where that takes some of its own cell too,
-    the next one fills that up. With sums of what is wanted and of what is left, no loop is needed.
+    A cell holds 1 / n. Values below 1 / n leave part of their cell free, which values above 1 / n
+    fill in order. If this empties part of a donor's own cell, the next donor fills that part.
+    Cumulative sums of the gaps and of the surpluses replace the loop.
     """
     share = probabilities * (len(probabilities) / probabilities.sum())
     small, large = np.flatnonzero(share < 1.0), np.flatnonzero(share >= 1.0)

@@ -1,4 +1,4 @@
-"""Tasks that differ from another in one thing: an arm more, another price, other scales."""
+"""Change one thing of a task: add an arm, change a price, change the scales."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MOST_GROWTH = 16.0  # of a scale, by one outcome
 def with_arm(
     task: Task, name: str, cost: float | None, penalty: Mapping[str, float] | None
 ) -> Task:
-    """The task with one arm more, the last; where prices are known, its own are needed."""
+    """The task with one more arm at the end. If prices are known, the new arm needs its own."""
     if name in task.names:
-        raise InputError(f"arm = {name!r}: is an arm already; names must differ")
+        raise InputError(f"arm = {name!r}: an arm has this name already; names must differ")
     _require_prices(task, f"arm {name!r}", cost, penalty)
     bare = replace(task, arms=(*task.names, name), costs=None, known={}, skip=None)
     return _priced(bare, task, name, cost, penalty)
@@ -35,11 +35,11 @@ def repriced(
     if cost is None and not penalty:
         raise InputError(f"reprice of arm {name!r}: must be given a cost or penalties")
     if cost is not None and task.costs is None:
-        raise InputError(f"cost = {shown(cost)}: the task knows no costs, so that arms have none")
+        raise InputError(f"cost = {shown(cost)}: must be left out; this task has no known costs")
     for limit in penalty or {}:
         if limit not in task.known:
             allowed = ", ".join(map(repr, task.known)) or "none"
-            raise InputError(f"penalty {limit!r}: is not known beforehand; known are {allowed}")
+            raise InputError(f"penalty {limit!r}: is not a known penalty; must be {allowed}")
     return _priced(task, task, name, cost, penalty)
 
 
@@ -63,7 +63,7 @@ def _priced(
     cost: float | None,
     penalty: Mapping[str, float] | None,
 ) -> Task:
-    """``made`` with the prices of ``task`` but for one arm's, and scales wide enough for them."""
+    """``made`` with the prices of ``task`` except for one arm's, and scales that fit them."""
     costs = dict(cast(Mapping[str, float], task.costs or {}))
     known = {limit: dict(by_arm) for limit, by_arm in task.known.items()}
     scales = list(task.scales.channels)
@@ -84,14 +84,14 @@ def _priced(
 
 
 def grown(scale: float, outcome: float) -> float:
-    """The scale, doubled as often as it takes to reach the outcome."""
+    """The scale, doubled until it reaches the outcome."""
     while scale < outcome:
         scale *= 2.0
     return scale
 
 
 def fitted(task: Task, told: Sequence[float]) -> tuple[list[float], list[float], list[float]]:
-    """Scales [2 + M] that outcomes told fit into, what is kept of these, and what is cut."""
+    """Scales [2 + M] that fit the reported outcomes, the outcomes cut to them, and the rest."""
     scales, kept, excess = list(task.scales.channels), [], []
     caps = cast(Mapping[str, float], task.scales.grow)
     places = (0, 1, *(2 + m for m in task.told))

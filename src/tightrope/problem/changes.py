@@ -15,7 +15,7 @@ __all__ = ["Change", "within"]
 
 @contextmanager
 def within(place: str) -> Iterator[None]:
-    """As ``at``, but with a comma before an arm's place: change 2 (at 0.7), arm 'a'."""
+    """Same as ``at``, with a comma before an arm's place: change 2 (at 0.7), arm 'a'."""
     try:
         yield
     except ProblemError as error:
@@ -25,11 +25,11 @@ def within(place: str) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Change:
-    """New laws for all arms, from a share of the budget on; names and order stay the same.
+    """New distributions for all arms from a share of the budget on. Names and order stay the same.
 
-    ``at``: the share, between 0 and 1. The new laws apply to every pull before which the cost spent
-    is at least ``at`` times the budget. ``absent``: names of arms that cannot be pulled from then
-    on, until the next change.
+    ``at``: the share, between 0 and 1. The new distributions apply to every pull that starts after
+    ``at`` times the budget is spent. ``absent``: names of arms that cannot be pulled until the next
+    change.
 
     >>> from tightrope import Arm, Bernoulli, Change, Problem
     >>> before = Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.8), penalty=Bernoulli(0.6))
@@ -46,7 +46,7 @@ class Change:
     def __post_init__(self) -> None:
         share = number(self.at, "at")
         if not 0.0 < share < 1.0:
-            raise ProblemError(f"at = {share!r}: must lie between 0 and 1, a share of the budget")
+            raise ProblemError(f"at = {share!r}: must be a share of the budget, between 0 and 1")
         object.__setattr__(self, "at", share)
         if not isinstance(self.arms, Iterable):
             raise ProblemError(f"arms = {shown(self.arms)}: must be a list of arms")

@@ -1,6 +1,6 @@
-"""What a task may declare of its arms: which one is safe, and what is expected of each.
+"""What a task can declare about its arms: the safe arm, known prices, expected outcomes.
 
-The functions check what was given, in the user's units, and give it back in the order of the arms
+The functions check the given values, in the user's units, and return them in the order of the arms
 and channels.
 """
 
@@ -32,10 +32,10 @@ def safe_name_of(task: Task) -> str | None:
 
 
 def skip_of(task: Task) -> str | None:
-    """The name of the arm that declines; its cost has to be known."""
+    """The name of the arm that declines a request; its cost must be known."""
     name = _arm_name_of(task, "skip", task.skip)
     if name is not None and task.costs is None:
-        raise ProblemError(f"skip = {name!r}: must come with costs, or nothing says what it costs")
+        raise ProblemError(f"skip = {name!r}: must come with costs, which give its cost")
     return name
 
 
@@ -72,16 +72,20 @@ def known_penalties_of(task: Task) -> dict[str, dict[str, float]]:
     for name, by_arm in _mapping(task.known, "known", allowed).items():
         _require_known("known: unknown limit", name, task.limit_names)
         if task.limit_kinds[task.limit_names.index(name)].of is not None:
-            raise ProblemError(f"known: limit {name!r} has no penalty of its own to know")
+            raise ProblemError(
+                f"known: limit {name!r} is on the cost or reward and has no penalty to declare"
+            )
         found[name] = _by_arm(task, by_arm, f"known penalty {name!r}", checked)
     return {name: found[name] for name in task.limit_names if name in found}
 
 
 def safe_rates_of(task: Task) -> dict[str, float]:
-    """Upper bounds on the safe arm's penalty rates, by limit, in the limit's own terms."""
+    """Upper bounds on the safe arm's penalty rates, by limit, in the limit's own unit."""
     given = _mapping(task.safe_rates, "safe_rates", "rates by limit, such as {'bad': 0.01}")
     if given and task.safe is None:
-        raise ProblemError(f"safe_rates = {shown(dict(given))}: must come with safe, their arm")
+        raise ProblemError(
+            f"safe_rates = {shown(dict(given))}: must come with safe, the arm that they are about"
+        )
     rates = {}
     limits = dict(zip(task.limit_names, task.limit_values, strict=True))
     for name, rate in given.items():
@@ -95,7 +99,7 @@ def safe_rates_of(task: Task) -> dict[str, float]:
 
 
 def expected_of(task: Task) -> dict[str, dict[str, float]]:
-    """Guesses of mean outcomes, by arm and channel; arms without any are left out."""
+    """Guesses of mean outcomes, by arm and channel; arms without a guess are left out."""
     allowed = "mean outcomes by arm, such as {'opus': {'cost': 1}}"
     given = _mapping(task.expected, "expected", allowed)
     if not given:
@@ -148,14 +152,14 @@ def _not_an_arm(place: str, name: object, task: Task) -> ProblemError:
 def _by_arm(
     task: Task, given: object, place: str, checked: Callable[[object, str], float]
 ) -> dict[str, float]:
-    """A checked number for every arm, in order; unknown and missing arms are refused."""
+    """A checked number for every arm, in order; raises if an arm is unknown or missing."""
     numbers = _mapping(given, place, "numbers by arm")
     for arm in numbers:
         if arm not in task.arms:
             raise _not_an_arm(place, arm, task)
     for arm in task.arms:
         if arm not in numbers:
-            raise ProblemError(f"{place}: that of arm {arm!r} is missing; must be there for all")
+            raise ProblemError(f"{place}: arm {arm!r} is missing; must be given for every arm")
     return {arm: checked(numbers[arm], f"{place} of {arm!r}") for arm in task.arms}
 
 

@@ -1,4 +1,4 @@
-"""The distributions of a pull's outcomes, in the user's units, and their TOML.
+"""Distributions of a pull's outcomes, in the user's units, and their TOML.
 
 To add a distribution, write one class (see ``outcomes``) and add it to ``_ALL``.
 """
@@ -43,13 +43,13 @@ __all__ = [
     "same_rows",
 ]
 
-MOST_SHAPE = 1e9  # largest shape parameter of a beta law
+MOST_SHAPE = 1e9  # largest shape parameter of a beta distribution
 
 
 def outcome_from_toml(table: object) -> Outcome:
-    """The outcome that a one-key table describes.
+    """The outcome described by a table with one key.
 
-    The value is the only parameter, or a table of parameters by name, or a list of them in the
+    The value is the only parameter, a table of parameters by name, or a list of parameters in the
     order of the class's fields.
 
     >>> outcome_from_toml({"bernoulli": 0.4})
@@ -59,11 +59,11 @@ def outcome_from_toml(table: object) -> Outcome:
     """
     if not isinstance(table, dict) or len(table) != 1:
         raise ProblemError(
-            f"{shown(table)}: must be a table of one law, such as {{ bernoulli = 0.4 }}"
+            f"{shown(table)}: must be a table of one distribution, such as {{ bernoulli = 0.4 }}"
         )
     [(key, value)] = table.items()
     if key not in LAWS:
-        raise ProblemError(f"unknown law {shown(key)}; {nearest(key, LAWS)}")
+        raise ProblemError(f"unknown distribution {shown(key)}; {nearest(key, LAWS)}")
     return LAWS[key](**_parameters(LAWS[key], value))
 
 
@@ -88,7 +88,7 @@ def _parameters(law: type[Outcome], value: object) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Bernoulli(FiniteLaw):
-    """1 with probability ``p``, else 0.
+    """1 with probability ``p``, otherwise 0.
 
     >>> Bernoulli(0.4).mean
     0.4
@@ -102,7 +102,7 @@ class Bernoulli(FiniteLaw):
         yield 0 <= self.p <= 1, "p", "lie in [0, 1]"
 
     def _note_range(self) -> None:
-        """Nothing to do: low and high are class attributes."""
+        """Do nothing: low and high are class attributes."""
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
         """The values 1 and 0."""
@@ -134,7 +134,7 @@ class Constant(FiniteLaw):
 
 @dataclass(frozen=True)
 class TwoPoint(FiniteLaw):
-    """``high`` with probability ``p``, else ``low``.
+    """``high`` with probability ``p``, otherwise ``low``.
 
     >>> TwoPoint(1, 50, p=0.3).mean
     15.7
@@ -183,12 +183,13 @@ class Discrete(FiniteLaw):
 
 @dataclass(frozen=True, eq=False)
 class Empirical(FiniteLaw):
-    """One column of observed rows, each row equally likely unless ``weights`` say otherwise.
+    """One column of observed rows. Rows are equally likely by default.
 
-    Either all channels of an arm are such columns or none is (see ``Arm.from_rows``). A pull draws
-    one row for all of them, which keeps the dependence between cost, reward and penalties.
+    Use it for all channels of an arm or for none (see ``Arm.from_rows``). A pull draws one row for
+    all channels, which keeps the dependence between cost, reward and penalties.
 
-    ``values`` and ``weights`` are kept as arrays that cannot be written; ``weights`` add up to 1.
+    ``weights``: relative probabilities of the rows. ``values`` and ``weights`` are stored as
+    read-only arrays; stored ``weights`` add up to 1.
 
     >>> Empirical([0, 0, 1, 3]).mean, Empirical([0, 0, 1, 3], weights=[1, 1, 1, 3]).mean
     (1.0, 1.6666666666666667)
@@ -196,7 +197,7 @@ class Empirical(FiniteLaw):
 
     key = "rows"
     shares_cost_draw = True
-    values: Floats  # [n]; numbers of any kind are taken
+    values: Floats  # [n]; numbers of any type
     weights: Floats | None = None  # [n]
 
     def __post_init__(self) -> None:
@@ -207,7 +208,7 @@ class Empirical(FiniteLaw):
                 allowed = f"be {len(values)} numbers, none below 0, not all 0"
                 raise ProblemError(f"{self.key} weights = {shown(weights)}: must {allowed}")
             total = float(weights.sum())
-            if abs(total - 1.0) > 1e-12:  # else they are as written before, and stay so
+            if abs(total - 1.0) > 1e-12:  # already normalised weights stay bit for bit the same
                 weights = _read_only(weights / total)
         low, high = float(values.min()), float(values.max())
         self.__dict__.update(values=values, weights=weights, low=low, high=high)
@@ -253,14 +254,14 @@ class Empirical(FiniteLaw):
 
 
 def same_rows(one: Empirical, other: Empirical) -> bool:
-    """Whether two columns may be of the same rows: as many of them, with the same weights."""
+    """Whether two columns can belong to the same rows: equal length, equal weights."""
     if len(one.values) != len(other.values) or (one.weights is None) != (other.weights is None):
         return False
     return one.weights is other.weights or np.array_equal(one.chances, other.chances)
 
 
 def _column(values: object, place: str, convert: Callable[[object, str], float]) -> Floats:
-    """``values`` as an array [n] that cannot be written; raises unless all are valid."""
+    """``values`` as a read-only array [n]; raises if one is invalid."""
     if isinstance(values, np.ndarray) and values.ndim == 1 and values.dtype.kind in "fiu":
         column = values.astype(np.float64, copy=values.flags.writeable)
         most = LARGEST if convert is outcome else np.finfo(np.float64).max
@@ -334,7 +335,7 @@ class Beta(ContinuousLaw):
     high: float = 1.0
 
     def _rules(self) -> Iterator[Rule]:
-        # With larger shapes the law is practically a point, and its quantiles lose precision.
+        # With larger shapes the distribution is nearly a point and its quantiles lose precision.
         yield 0 < self.a <= MOST_SHAPE, "a", "be positive, at most 1e9"
         yield 0 < self.b <= MOST_SHAPE, "b", "be positive, at most 1e9"
         yield from super()._rules()
@@ -369,9 +370,9 @@ class Beta(ContinuousLaw):
 
 @dataclass(frozen=True)
 class TruncatedNormal(ContinuousLaw):
-    """Normal around ``center`` with deviation ``sd``, given that it falls in [low, high].
+    """Normal around ``center`` with standard deviation ``sd``, truncated to [low, high].
 
-    Its mean is not ``center``, unless that is the middle of the range.
+    Its mean differs from ``center`` if ``center`` is not the middle of the range.
 
     >>> round(TruncatedNormal(0.5, 1.0, low=0, high=2).mean, 4)
     0.8563
@@ -405,7 +406,7 @@ class TruncatedNormal(ContinuousLaw):
 
     @cached_property
     def mean(self) -> float:
-        """The mean of the truncated law."""
+        """The mean of the truncated distribution."""
         return float(self.partial_mean(self.high))
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
@@ -429,7 +430,7 @@ class TruncatedNormal(ContinuousLaw):
 
 @dataclass(frozen=True)
 class CostAbove(Outcome):
-    """1 if the same pull's cost is above ``threshold`` (in units of cost), else 0.
+    """1 if the cost of the same pull is above ``threshold`` (in units of cost), otherwise 0.
 
     >>> from tightrope import Arm, CostAbove, Uniform
     >>> late = CostAbove(30)  # minutes

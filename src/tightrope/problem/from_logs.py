@@ -1,4 +1,4 @@
-"""Problems from logs: the constructors that ``tightrope.data`` stands behind."""
+"""Constructors of problems from logs; ``tightrope.data`` implements them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["FromLogs", "LogOptions"]
 
 
 class LogOptions(TypedDict, total=False):
-    """Which columns of a log say what, and what a problem has beside them; see ``from_frame``."""
+    """The meaning of a log's columns and the other parameters of a problem; see ``from_frame``."""
 
     arm: Required[str]
     cost: Required[str | float]
@@ -33,7 +33,7 @@ class LogOptions(TypedDict, total=False):
 
 
 def _fitting() -> Any:
-    """The constructors of problems from logs: of a layer above this one, imported when used."""
+    """The module that reads logs. It is in a layer above this one, so it is imported when used."""
     return import_module("tightrope.data.fitting")
 
 
@@ -44,18 +44,18 @@ class FromLogs:
     def from_frame(cls, frame: Any, **options: Unpack[LogOptions]) -> Problem:
         """A problem from a log: a data frame with a row for each pull.
 
-        ``frame``: of pandas, polars, pyarrow or another library that narwhals knows, or a mapping
-        of columns. ``arm``: the column that names the arm. ``cost``, ``reward``: columns, or a
-        number for all rows (a request costs 1). ``penalty``: the columns of the penalties, whose
-        names are those of their limits, or columns by the limits' names; by default the limits'
-        names. ``propensity``: the column with the probability of each choice, in (0, 1].
-        ``limits``: as for a problem, by name. A pull of an arm draws one of its rows, with all its
-        outcomes; with propensities in proportion to 1 / propensity.
+        ``frame``: a frame of pandas, polars, pyarrow or another library that narwhals supports, or
+        a mapping of columns. ``arm``: the column that names the arm. ``cost``, ``reward``: columns,
+        or one number for all rows (a request costs 1). ``penalty``: the columns of the penalties,
+        or a mapping from limits' names to columns; by default the columns have the limits' names.
+        ``propensity``: the column with the probability of each choice, in (0, 1]. ``limits``: by
+        name, as for a problem. A pull of an arm draws one of its rows with all outcomes;
+        propensities weight the rows by 1 / propensity.
 
-        ``scales``: the largest possible outcomes, a ``Scales`` or some by name (cost, reward, the
-        limits' names); by default the largest ones seen, rounded up to a short number.
-        ``drop_missing`` leaves out rows with a missing value, which are refused else. Arms with
-        fewer than ``min_rows`` rows, and those in ``without``, are left out.
+        ``scales``: the largest possible outcomes, a ``Scales`` or a mapping by name (cost, reward,
+        the limits' names); by default the largest observed values, rounded up. ``drop_missing``
+        drops rows with a missing value; by default they raise an error. Arms with fewer than
+        ``min_rows`` rows, and the arms in ``without``, are dropped.
 
         >>> from tightrope import Problem
         >>> log = {"model": ["a", "a", "b"], "usd": [0.2, 0.4, 0.1], "score": [1, 0, 1],
@@ -71,24 +71,24 @@ class FromLogs:
 
     @classmethod
     def from_csv(cls, path: str | os.PathLike[str], **options: Unpack[LogOptions]) -> Problem:
-        """As ``from_frame``, from a CSV file with a line of column names; reads only those named.
+        """Same as ``from_frame``, from a CSV file with a header. Reads only the named columns.
 
-        Fields are separated by commas, semicolons, tabs or ``|``. pyarrow reads it if it is
-        installed; without it, large files take longer.
+        Fields are separated by commas, semicolons, tabs or ``|``. Large files are read faster if
+        pyarrow is installed.
         """
         return cls._fitted(path, options, format="csv")
 
     @classmethod
     def from_parquet(cls, path: str | os.PathLike[str], **options: Unpack[LogOptions]) -> Problem:
-        """As ``from_frame``, from a Parquet file; needs pyarrow or polars."""
+        """Same as ``from_frame``, from a Parquet file; needs pyarrow or polars."""
         return cls._fitted(path, options, format="parquet")
 
     @classmethod
     def from_campaign(cls, path: str | os.PathLike[str], **options: Any) -> Problem:
-        """A problem from a campaign: its settled tickets, in a file of ``campaign export``.
+        """A problem from the settled tickets of a campaign, in a file from ``campaign export``.
 
-        Arms, limits and scales are the campaign's, unless ``limits`` or ``scales`` are given.
-        ``options``: those of ``from_frame`` that name no columns.
+        Arms, limits and scales are those of the campaign; ``limits`` and ``scales`` override them.
+        ``options``: the options of ``from_frame`` that name no columns.
         """
         return cls._fitted(path, options, format="campaign")
 
@@ -96,7 +96,7 @@ class FromLogs:
     def from_log(
         cls, log: Any, limits: Mapping[str, float | str | Kind] | None = None, **options: Any
     ) -> Problem:
-        """As ``from_frame``, from the rows that ``tightrope.data.read_log`` has read."""
+        """Same as ``from_frame``, from a log that ``tightrope.data.read_log`` returned."""
         made: Problem = _fitting().problem_of(log, limits, **options)
         return made
 

@@ -1,4 +1,4 @@
-"""What a task and a problem have in common: names, counts and limits, in both units."""
+"""Names, counts and limits that tasks and problems share, in both units."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 __all__ = ["MOST_PULLS", "Known", "check_budget", "limit_title"]
 
 Own = TypeVar("Own", bound="Known")
-USUAL_COST = 0.1  # the smallest mean cost where none is declared, normalised
+USUAL_COST = 0.1  # the smallest mean cost if none is declared, normalised
 LEAST_BUDGET = 1e-9  # normalised
-MOST_PULLS = 2.0**53  # of a run: a float64 counts no further
+MOST_PULLS = 2.0**53  # of a run: the largest count in a float64
 
 
 def check_budget(budget: object, place: str = "budget") -> float:
-    """``budget`` as a positive, finite float, or an ``InputError`` that calls it ``place``."""
+    """``budget`` as a positive, finite float; the ``InputError`` names it ``place``."""
     with suppress(ProblemError):
         value = number(budget, place)
         if value > 0:
@@ -38,9 +38,9 @@ def check_budget(budget: object, place: str = "budget") -> float:
 
 
 class Known:
-    """What a :class:`Task` and a problem have in common: names, counts, and limits."""
+    """Names, counts and limits of a :class:`Task` or a problem."""
 
-    _known: Task  # without the facts that laws could tell
+    _known: Task  # without the facts that distributions could tell
     scales: Scales
     name: str
     safe: str | int | None
@@ -48,11 +48,11 @@ class Known:
 
     @property
     def stated(self) -> Task:
-        """The task, without the facts that laws could tell."""
+        """The task, without facts that follow from distributions."""
         return self._known
 
     def _with(self: Own, **fields_: Any) -> Own:
-        """The same with other values of some fields, which are not checked again."""
+        """A copy with other values of some fields, which are not checked."""
         made = object.__new__(type(self))
         own = {field.name: self.__dict__[field.name] for field in fields(cast(Any, self))}
         made.__dict__.update(own, **fields_)
@@ -60,7 +60,7 @@ class Known:
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         word = type(self).__name__.lower()
         return f"{word} {self.name!r}" if self.name else f"the {word}"
 
@@ -86,17 +86,17 @@ class Known:
 
     @property
     def limit_names(self) -> tuple[str, ...]:
-        """The names of the limits, [M], which are those of the penalties."""
+        """The names of the limits, [M]. Their penalties have the same names."""
         return tuple(cast(Named[Any], self._known.limits))
 
     @cached_property
     def limit_kinds(self) -> tuple[Kind, ...]:
-        """The limits, [M], each with what it is per and of."""
+        """The limits, [M]."""
         return tuple(map(as_limit, cast(Named[Any], self._known.limits).values()))
 
     @property
     def not_per_cost(self) -> str:
-        """The first limit that is not per unit of cost, as messages show it; else ""."""
+        """The first limit that is not per unit of cost, as messages show it, or ""."""
         others = (m for m, limit in enumerate(self.limit_kinds) if not limit.per_cost)
         return next(map(self.limit_text, others), "")
 
@@ -110,7 +110,7 @@ class Known:
         return found
 
     def other_limits(self, limits: Mapping[str, Any]) -> Named[Kind]:
-        """All limits by name; ``limits``: others for some, or other numbers per what they were."""
+        """All limits by name; ``limits`` replaces some of them, or only their numbers."""
         kinds: dict[str, Kind] = dict(zip(self.limit_names, self.limit_kinds, strict=True))
         for name, limit in limits.items():
             if name not in kinds:
@@ -130,7 +130,7 @@ class Known:
 
     @cached_property
     def told(self) -> tuple[int, ...]:
-        """The numbers of the limits, from 0, that have a penalty of their own to be told."""
+        """The numbers, from 0, of the limits whose penalty is reported."""
         known = self._known.known
         return tuple(
             m
@@ -140,35 +140,35 @@ class Known:
 
     @property
     def told_names(self) -> tuple[str, ...]:
-        """The names of the penalties that are told: a limit of the cost or reward has none."""
+        """The names of the reported penalties. A limit on the cost or reward has none."""
         return tuple(self.limit_names[m] for m in self.told)
 
     @cached_property
     def told_channels(self) -> tuple[str, ...]:
-        """The channels that are told: cost, reward and the penalties that there are."""
+        """The reported channels: cost, reward and the reported penalties."""
         return ("cost", "reward", *self.told_names)
 
     @cached_property
     def told_scales(self) -> tuple[float, ...]:
-        """Their scales."""
+        """The scales of the reported channels."""
         penalties = self.scales.penalties
         return (self.scales.cost, self.scales.reward, *(penalties[m] for m in self.told))
 
     @property
     def has_named_limits(self) -> bool:
-        """Whether the limits have names of their own."""
+        """Whether the limits were given by name."""
         return self.channels != channel_names(self.penalty_count)
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """What messages call the channels, [2 + M]: cost, reward, the limits' names."""
+        """The names of the channels in messages, [2 + M]: cost, reward, the limits' names."""
         return ("cost", "reward", *self.limit_names)
 
     @cached_property
     def normal_limits(self) -> Floats:
-        """The limits in normalised units, [M]: of the penalty's scale per that of the base.
+        """The limits in normalised units, [M]: the penalty over its scale per base over its scale.
 
-        A limit in total has none before its budget is known: nan; see ``at``.
+        A limit in total is nan until the budget is known; see ``at``.
         """
         limits = np.array([math.nan if k.total is not None else k.number for k in self.limit_kinds])
         scales = np.array(self.scales.penalties)
@@ -176,11 +176,11 @@ class Known:
 
     @cached_property
     def net_bases(self) -> tuple[float, ...]:
-        """What each limit is per, [M], as policies take it: 0 cost, k > 0 pulls, -k reward.
+        """The base of each limit, [M], as policies read it: 0 cost, k > 0 pulls, -k reward.
 
-        A limit of c per pull is one of c / k per k pulls, with the power of two k such that k pulls
-        cost at most about one: then net penalties Y - (c / k) (k - X) are on average positive, like
-        penalties, and c / k per unit of cost is of the size of their rates.
+        A limit of c per pull equals c / k per k pulls. k is the power of two for which k pulls cost
+        at most about one. Net penalties Y - (c / k) (k - X) are then positive on average, like
+        penalties, and c / k per unit of cost has the magnitude of their rates.
         """
         cost = min(self.normal_smallest_cost or USUAL_COST, 1.0)
         unit = 2.0 ** -math.ceil(-math.log2(cost) - 1e-9)
@@ -194,7 +194,7 @@ class Known:
 
     @property
     def base_scales(self) -> Floats:
-        """The scale of what each limit is per, [M]; 1 for pulls."""
+        """The scale of each limit's base, [M]; 1 for pulls."""
         scales = (self.scales.cost, 1.0, self.scales.reward)
         return np.array([limit.unit.of(*scales) for limit in self.limit_kinds], np.float64)
 
@@ -216,10 +216,10 @@ class Known:
     def normal_budget(
         self, budget: object, place: str = "budget", most_pulls: float = MOST_PULLS
     ) -> float:
-        """A budget in units of the largest cost of one pull, or an ``InputError``.
+        """A budget in units of the largest cost of one pull; raises an ``InputError``.
 
-        Refused are budgets far below one pull, and those whose runs would take more than
-        ``most_pulls`` pulls at the smallest mean cost: they would never end.
+        Raises for budgets far below the cost of one pull, and for budgets that need more than
+        ``most_pulls`` pulls at the smallest mean cost.
         """
         value, unit = check_budget(budget, place), self.scales.cost
         if value / unit < LEAST_BUDGET:
@@ -233,7 +233,7 @@ class Known:
 
 
 def limit_title(names: tuple[str, ...], m: int) -> str:
-    """What messages call limit number m, from 0."""
+    """The name of limit number m, from 0, in messages."""
     if names != channel_names(len(names))[2:]:
         return f"limit {names[m]!r}"
     return "limit" if len(names) == 1 else f"limit {m + 1}"

@@ -1,4 +1,4 @@
-"""The names that ``distributions`` and its neighbours had here up to 0.2, such as in pickles."""
+"""Names that this module had up to version 0.2, for pickles; see ``distributions``."""
 
 from __future__ import annotations
 

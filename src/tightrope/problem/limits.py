@@ -1,15 +1,16 @@
-"""A limit as people say it: so much of a penalty per unit of cost, per pull, per reward, in total.
+"""Limits on a penalty: per unit of cost, per pull, per unit of reward, or in total.
 
 The sum of a penalty Y over a run stays at most c times the sum of its *base*: the cost X, one for
-every pull, or the reward R. Everything inside is about limits per unit of cost on the *net penalty*
+every pull, or the reward R. Internally, every limit is a limit per unit of cost on the *net
+penalty*
 
     Y - c (base - X),
 
-whose sum stays at most c times the cost exactly where the limit is kept. For a limit per unit of
-cost it is the penalty itself. A limit in total T is one per unit of cost at T over the budget.
+whose sum is at most c times the cost exactly if the limit is kept. For a limit per unit of cost,
+the net penalty is the penalty. A limit T in total is a limit of T / budget per unit of cost.
 
-Nothing else knows what a limit is per: all other modules ask the limit, and kernels read the
-number that ``Known.net_bases`` writes. One more base is one more entry of ``BASES``.
+All other modules ask the limit for its base, and kernels read the number from ``Known.net_bases``.
+To add a base, add an entry to ``BASES``.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from tightrope.problem.values import known_keys, number, shown
 
 __all__ = ["BASES", "Base", "Kind", "Limit", "Share", "as_limit", "as_written"]
 
-CHANNELS = ("cost", "pull", "reward")  # of which a base counts one
-OF = ("cost", "reward")  # channels that a limit may be on without a penalty of its own
-TEXT = re.compile(  # a number or a percentage, what it is per, and whether it is hard
+CHANNELS = ("cost", "pull", "reward")  # a base counts one of them
+OF = ("cost", "reward")  # channels that a limit can be on, without a penalty of its own
+TEXT = re.compile(  # a number or a percentage, its base, and whether it is hard
     r"([^\s/%]+)\s*(%?)\s*(?:(?:/|per)\s*(?:unit\s+of\s+)?(\w+)|in\s+(total))?(,\s*hard)?"
 )
 SHARE_TEXT = re.compile(  # which bound, a number or a percentage, of what, and the arms
@@ -40,7 +41,7 @@ Own = TypeVar("Own", bound="_Based")
 
 @dataclass(frozen=True)
 class Base:
-    """What a limit may be per: so much (``size``) of one ``channel``: cost, pull or reward.
+    """The base of a limit: an amount (``size``) of one ``channel``: cost, pull or reward.
 
     ``words`` follow the number of a limit; ``divisor`` is the base's name in a quotient.
     """
@@ -51,11 +52,11 @@ class Base:
     size: float = 1.0
 
     def pick(self, cost: Value, pull: Value, reward: Value) -> Value:
-        """That one of three values which is about its channel."""
+        """The one of three values that belongs to its channel."""
         return (cost, pull, reward)[CHANNELS.index(self.channel)]
 
     def of(self, cost: Any, pulls: Any, reward: Any) -> Any:
-        """How much of it there is in these totals: numbers or arrays, in the user's units."""
+        """The amount of the base in these totals: numbers or arrays, in the user's units."""
         return self.pick(cost, pulls, reward) / self.size
 
 
@@ -67,14 +68,14 @@ BASES = {
 
 
 class _Based:
-    """What a limit and a share have in common: a number, and what it is per."""
+    """The number and the base of a limit or a share."""
 
     per: str
     total: float | None
 
     @property
     def number(self) -> Any:
-        """What the penalty over its base is at most."""
+        """The largest allowed penalty over its base."""
         raise NotImplementedError
 
     @property
@@ -84,12 +85,12 @@ class _Based:
 
     @property
     def plain(self) -> bool:
-        """Whether a number alone says as much: one per unit of cost."""
+        """Whether a plain number means the same: a limit per unit of cost."""
         return False
 
     @property
     def unit(self) -> Base:
-        """What it is per; a limit in total is one per unit of cost."""
+        """Its base; that of a limit in total is the cost."""
         return BASES[self.per]
 
     @property
@@ -98,7 +99,7 @@ class _Based:
         return self.unit.channel == "cost"
 
     def base(self, cost: Any, pulls: Any, reward: Any) -> Any:
-        """What a penalty is divided by: numbers or arrays, in the user's units; 1 if in total.
+        """The divisor of the penalty: numbers or arrays, in the user's units; 1 for a total.
 
         >>> [one.base(cost=20, pulls=80, reward=9) for one in (Limit(0.05), Limit(total=5))]
         [20.0, 1.0]
@@ -108,10 +109,10 @@ class _Based:
     def violation(
         self, penalty: Any, cost: Any, pulls: Any, reward: Any, planned: float | None = None
     ) -> Any:
-        """The penalty over its base, less the number: above 0 where the limit is broken.
+        """The penalty over its base, minus the limit: positive if the limit is broken.
 
-        Numbers or arrays, in the user's units; ``cost`` is the budget of a run. ``planned``: the
-        budget that a limit in total is for, of which ``cost`` is a part; by default the same.
+        Numbers or arrays, in the user's units. ``cost`` is the budget of a run. ``planned``: the
+        whole budget that a limit in total refers to; default: ``cost``.
 
         >>> Limit(0.5, per="pull").violation(penalty=60.0, cost=20, pulls=80, reward=9).item()
         0.25
@@ -122,28 +123,28 @@ class _Based:
         return rate - (self.number * cost / planned if in_part else self.number)
 
     def spread(self, budget: float) -> float:
-        """The cost that its number is for: the budget if it is in total, else 1."""
+        """The cost that its number refers to: the budget for a total, otherwise 1."""
         return 1.0 if self.total is None else budget
 
     def at(self: Own, budget: float) -> Own:
-        """It at a budget: in total it becomes one per unit of cost."""
+        """The limit at a budget: a limit in total becomes one per unit of cost."""
         given: Any = {"at_most": self.number / budget, "total": None}
         return self if self.total is None else replace(self, **given)  # type: ignore[type-var]
 
     def with_number(self: Own, number: Any) -> Own:
-        """It with another number, per what it was."""
+        """The same limit with another number."""
         keys = ("at_most", "total", "at_least")
         given = next(key for key in keys if getattr(self, key, None) is not None)
         return replace(self, **{given: number})  # type: ignore[type-var]
 
     @property
     def short(self: Own) -> float | Own:
-        """The number alone if that says as much, else itself."""
+        """The plain number if it means the same, otherwise the limit."""
         return float(self.number) if self.plain else self
 
     @property
     def suffix(self) -> str:
-        """What follows its number where a limit per unit of cost is a number alone.
+        """The text after its number, where a limit per unit of cost is a plain number.
 
         >>> Limit(0.05).suffix, Limit(0.05, per="pull").suffix
         ('', ' per pull')
@@ -152,7 +153,7 @@ class _Based:
 
     @property
     def quotient(self) -> str:
-        """What follows the name of its penalty where it is a rate: " / pulls", " in total"."""
+        """The text after its penalty's name in a rate: " / pulls", " in total"."""
         return " in total" if self.total is not None else f" / {self.unit.divisor}"
 
 
@@ -160,9 +161,9 @@ class _Based:
 class Limit(_Based):
     """At most ``at_most`` of a penalty ``per`` unit of cost, pull or unit of reward.
 
-    ``total`` in place of ``at_most``: at most so much over the whole budget. ``hard`` makes what is
-    allowed in all a second budget: the run ends with the pull that exceeds it. ``of``: the limit is
-    on the cost or the reward itself, which then need not be told as a penalty too.
+    ``total``, instead of ``at_most``, limits the sum over the whole budget. ``hard`` makes the
+    allowed total a second budget: the run ends with the pull that exceeds it. ``of`` puts the limit
+    on the cost or the reward itself, so that no separate penalty is reported.
 
     >>> Limit(0.05, per="pull")
     Limit(0.05, per='pull')
@@ -184,7 +185,7 @@ class Limit(_Based):
         if self.hard and self.per != "cost":
             raise ProblemError(f"hard = True: must be in total or per unit of cost, not {self.per}")
         if (self.at_most is None) == (self.total is None):
-            raise ProblemError(f"{self!r}: must have either at_most or total")
+            raise ProblemError(f"{self!r}: must have exactly one of at_most and total")
         if self.per not in list(BASES):
             raise ProblemError(f"per = {shown(self.per)}: must be {', '.join(map(repr, BASES))}")
         if self.total is not None and self.per != "cost":
@@ -193,7 +194,7 @@ class Limit(_Based):
             allowed = " or ".join(map(repr, OF))
             raise ProblemError(f"of = {shown(self.of)}: must be {allowed}, or be left out")
         if self.of is not None and self.of == self.unit.channel and self.total is None:
-            raise ProblemError(f"of = {self.of!r}: must not be what it is per")
+            raise ProblemError(f"of = {self.of!r}: must differ from per")
         if self.of == "cost" and self.total is not None:
             raise ProblemError("of = 'cost': must not be limited in total; the budget does that")
 
@@ -208,12 +209,12 @@ class Limit(_Based):
         return self.at_most if self.total is None else self.total
 
     def weights(self, names: Sequence[str]) -> list[float]:
-        """The weight of each arm where it is of the cost or the reward: 1."""
+        """The weight of each arm for a limit on the cost or the reward: 1."""
         return [1.0] * len(names)
 
     @property
     def plain(self) -> bool:
-        """Whether it is a number per unit of cost, and nothing else."""
+        """Whether it is only a number per unit of cost."""
         return self.per == "cost" and self.of is None and self.total is None and not self.hard
 
     @property
@@ -227,7 +228,7 @@ class Limit(_Based):
         return f"{words}{', hard' * self.hard}"
 
     def table(self) -> dict[str, object]:
-        """It as a TOML table, which ``as_limit`` reads."""
+        """The limit as a TOML table, which ``as_limit`` reads."""
         named = {"at_most": self.at_most, "total": self.total, "of": self.of}
         found: dict[str, object] = {key: v for key, v in named.items() if v is not None}
         per = {} if self.per == "cost" else {"per": self.per}
@@ -236,11 +237,11 @@ class Limit(_Based):
 
 @dataclass(frozen=True)
 class Share(_Based):
-    """At least, or at most, a share of the pulls, the cost or the reward is that of some arms.
+    """A lower or upper bound on some arms' share of the pulls, the cost or the reward.
 
-    There is nothing to learn about it and nothing to tell: the penalty of a pull is its ``per`` if
-    the arm is not among ``arms`` (``at_least``), or if it is (``at_most``). ``per="cost"`` is a
-    share of the budget: what is left of the budget at the end counts as not spent on those arms.
+    Nothing is learned or reported for it. The penalty of a pull is its ``per`` if the arm is not
+    among ``arms`` (``at_least``) or if it is (``at_most``). ``per="cost"`` means a share of the
+    budget: money left at the end counts as not spent on those arms.
 
     >>> Share(["newcomer"], at_least=0.2)
     Share(['newcomer'], at_least=0.2)
@@ -262,13 +263,13 @@ class Share(_Based):
         if not self.arms:
             raise ProblemError("arms = []: must name at least one arm")
         if (self.at_least is None) == (self.at_most is None):
-            raise ProblemError(f"{self!r}: must have either at_least or at_most")
+            raise ProblemError(f"{self!r}: must have exactly one of at_least and at_most")
         if self.per not in CHANNELS:
             raise ProblemError(f"per = {shown(self.per)}: must be {', '.join(map(repr, CHANNELS))}")
         name = "at_most" if self.at_least is None else "at_least"
         share = number(getattr(self, name), name)
         if not 0.0 < share < 1.0:
-            raise ProblemError(f"{name} = {share!r}: must lie between 0 and 1, a share")
+            raise ProblemError(f"{name} = {share!r}: must be a share, between 0 and 1")
         object.__setattr__(self, name, share)
 
     def __repr__(self) -> str:
@@ -283,7 +284,7 @@ class Share(_Based):
 
     @property
     def of(self) -> str:
-        """What its penalty is: a pull, the cost or the reward, of arms with a weight."""
+        """The channel of its penalty: a pull, the cost or the reward of arms with a weight."""
         return self.per
 
     @property
@@ -310,7 +311,7 @@ Kind = Limit | Share
 
 
 def as_limit(value: object) -> Kind:
-    """A number, a limit, or a table as in TOML, as a limit; its number is not checked."""
+    """A number, a limit or a TOML table as a limit; its number is not checked."""
     if isinstance(value, Kind):
         return value
     if isinstance(value, Mapping) and "share" in value:
@@ -326,7 +327,7 @@ def as_limit(value: object) -> Kind:
 
 
 def as_written(value: object) -> object:
-    """A text as the limit that it says, or as a number if it says no more; others as they are.
+    """Parse a text as a limit or a plain number; return other values unchanged.
 
     >>> as_written("5% per pull"), as_written("0.05/pull"), as_written("3%")
     (Limit(0.05, per='pull'), Limit(0.05, per='pull'), 0.03)
@@ -344,7 +345,7 @@ def as_written(value: object) -> object:
 
 
 def _amount(text: str, number: str, percent: str) -> float:
-    """The number, or percentage, that a text begins with."""
+    """The number or percentage at the start of a text."""
     try:
         return float(number) / (100.0 if percent else 1.0)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Whether the limits of a new task say what was meant; those that exist are not asked."""
+"""Checks that catch misread limits in a new task."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["check_limits_of_data", "require_binding", "warn_of_numbers"]
 
 
 def require_binding(task: Task, names: Iterable[str], *, guessed: bool = False) -> None:
-    """Raise a ``ProblemError`` if one of these limits is so large that no run can break it.
+    """Raise a ``ProblemError`` if a limit is so large that no run can break it.
 
     A pull has a penalty of at most its scale, counts one pull, and costs at least the smallest
-    cost on average, if that is known. Its reward may be 0, so a limit per reward may always bind.
-    ``guessed``: the scales are the largest outcomes of a log, and others may come; then only a
-    limit of 1 or more on penalties of at most 1 is refused, which was meant as a percentage.
+    cost on average, if that is known. Its reward may be 0, so a limit per reward can always bind.
+    ``guessed``: the scales are the largest outcomes of a log, and larger ones may come. Then only a
+    limit of 1 or more on penalties of at most 1 raises, because it was meant as a percentage.
     """
     least, growing = task.normal_smallest_cost or 0.0, cast(Named[float], task.scales.grow)
     for name in names:
@@ -44,14 +44,14 @@ def require_binding(task: Task, names: Iterable[str], *, guessed: bool = False) 
 
 
 def check_limits_of_data(task: Task, given: object) -> None:
-    """Check limits that were ``given`` for a log, whose largest outcomes are the task's scales."""
+    """Check limits ``given`` for a log whose largest outcomes are the task's scales."""
     if not isinstance(given, Named):  # those of a campaign are
         require_binding(task, task.limit_names, guessed=True)
         warn_of_numbers(task, given)
 
 
 def warn_of_numbers(task: Task, given: object) -> None:
-    """Warn of limits that were ``given`` by name as numbers alone."""
+    """Warn about limits ``given`` by name as plain numbers."""
     if not isinstance(given, Mapping) or not task.has_named_limits:
         return
     numbers = {
@@ -64,7 +64,7 @@ def warn_of_numbers(task: Task, given: object) -> None:
         one = next(iter(numbers.values()))
         text = f"{100.0 * one:g}%" if one < 1.0 else f"{one:g}"
         warn_caller(
-            f"limit {each}: a number alone means per unit of cost; say what it is per:"
+            f"limit {each}: a plain number means per unit of cost; state the unit:"
             f' Limit({one:g}, per="pull"), "{text} per pull" or, in the shell,'
             f' {one:g}/pull; Limit({one:g}) or "{one:g} per cost" keeps the meaning',
             LimitWarning,

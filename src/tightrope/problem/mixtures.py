@@ -1,13 +1,13 @@
 """The best mixture of points under limits: the oracle's linear programs over plain arrays.
 
-With one limit c no solver is needed. The optimum is the point at penalty c on the upper concave
-envelope of the points (y_k, r_k), a mixture of at most two of them, one on either side of c. Start
-with the best point of all and the best that keeps the limit. Repeat, one pass over the points each:
-the point farthest above the line through the two replaces the one on its side of c; stop when no
-point lies above.
+One limit c needs no solver. The optimum is the point at penalty c on the upper concave envelope of
+the points (y_k, r_k): a mixture of at most two points, one on either side of c. Start with the best
+point and the best point that keeps the limit. In each pass over the points, the point farthest
+above the line through the two replaces the one on its side of c. Stop when no point lies above the
+line.
 
 Ties go to fewer points, then to the lower penalty, then to the lower number. Numbers whose relative
-difference is below ``ROUNDING`` count as ties, because quotients of means are no more exact.
+difference is below ``ROUNDING`` count as ties, because quotients of means are not more precise.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ class BestMixture:
 
 @dataclass(frozen=True, eq=False)
 class Conflict:
-    """Why no mixture of N points keeps every limit.
+    """The reason why no mixture of N points keeps every limit.
 
     ``prices`` [M], not negative, not all 0, with prices . limits = 1: for every point,
-    prices . penalty > 1. Limits with a positive price are the blamed ones: together they cannot be
-    kept. ``excess``: the smallest possible value, over mixtures, of the largest penalty / limit.
-    ``nearest``: the point whose largest penalty / limit over the blamed limits is smallest.
+    prices . penalty > 1. Limits with a positive price are the cause: no mixture keeps them
+    together. ``excess``: the smallest possible value, over mixtures, of the largest penalty /
+    limit. ``nearest``: the point whose largest penalty / limit over these limits is smallest.
     """
 
     prices: Floats
@@ -90,10 +90,10 @@ def best_mixture(reward: Floats, penalty: Floats, limits: Floats) -> BestMixture
 
 
 def conflict(penalty: Floats, limits: Floats) -> Conflict:
-    """Which of the ``limits`` [M] no mixture of the points ``penalty`` [N, M] can keep together.
+    """The ``limits`` [M] that no mixture of the points ``penalty`` [N, M] keeps together.
 
     A linear program finds the mixture whose largest penalty / limit is smallest; its dual variables
-    are the prices of the limits to blame.
+    are the prices.
     """
     relative = penalty / limits
     if len(limits) == 1:
@@ -109,7 +109,7 @@ def conflict(penalty: Floats, limits: Floats) -> Conflict:
         return Conflict(blamed / blamed.sum() / limits, excess, nearest)
     prices = -np.asarray(result.ineqlin.marginals, dtype=np.float64)
     prices[prices < ZERO] = 0.0
-    if not prices.any():  # some point has no penalty at all: no limit is to blame
+    if not prices.any():  # some point has no penalty: no limit is the cause
         prices[:] = 1.0
     nearest = nearest_point(relative, prices)
     return Conflict(prices / prices.sum() / limits, float(result.fun), nearest)
@@ -142,7 +142,7 @@ def _on_envelope(reward: Floats, penalty: Floats, limit: float, allowed: Flags) 
 
 
 def _support(reward: Floats, penalty: Floats, limit: float, allowed: Flags) -> tuple[int, int]:
-    """Two points, one on either side of the limit, such that no point lies above their line."""
+    """Two points, one on either side of the limit, with no point above their line."""
     right = _first_best(reward, penalty, np.ones(len(reward), dtype=np.bool_))
     left = _first_best(reward, penalty, allowed)
     reached = _progress(reward, penalty, limit, left, right)
@@ -213,7 +213,7 @@ def program(
     from scipy.optimize import linprog
 
     # The solver sometimes fails at the tightest tolerance, so try looser ones. Capping coefficients
-    # at ``most`` changes little: points with larger ones get almost no share.
+    # at ``most`` changes little: points with larger coefficients get almost no share.
     for tolerance, most in ((1e-10, MOST), (1e-7, MOST), (1e-7, 1e8), (1e-7, 1e5)):
         result = linprog(
             objective,

@@ -14,14 +14,14 @@ Value = TypeVar("Value")
 
 
 def channel_names(penalty_count: int) -> tuple[str, ...]:
-    """The channels where limits have no names: cost, reward, penalty (or penalty 1, 2, ...)."""
+    """The channels of limits without names: cost, reward, penalty (or penalty 1, 2, ...)."""
     if penalty_count == 1:
         return ("cost", "reward", "penalty")
     return ("cost", "reward", *(f"penalty {m + 1}" for m in range(penalty_count)))
 
 
 class Named(Mapping[str, Value], Generic[Value]):
-    """Values by name, in an order that counts; it cannot be changed, and has a hash.
+    """An immutable, hashable mapping of values by name; the order counts.
 
     >>> Named({"bad": 0.05})["bad"]
     0.05
@@ -49,7 +49,7 @@ class Named(Mapping[str, Value], Generic[Value]):
         return repr(self._values)
 
     def in_order(self, names: Sequence[str], what: str, default: Value | None) -> list[Value]:
-        """The values of ``names``; unknown names are refused, as are missing ones with no default.
+        """The values of ``names``; raises for unknown names and for missing ones without a default.
 
         >>> Named({"bad": 2.0}).in_order(["dollars", "bad"], "scale", 1.0)
         [1.0, 2.0]
@@ -69,7 +69,7 @@ def nearest_limit(name: str, names: Sequence[str]) -> str:
 
 
 class NumberedNames(Sequence[str]):
-    """Names of very many arms, made when they are looked at: arm 1, arm 2, ..."""
+    """Names of very many arms, made on access: arm 1, arm 2, ..."""
 
     def __init__(self, count: int) -> None:
         self._numbers = range(1, count + 1)
@@ -95,7 +95,7 @@ class NumberedNames(Sequence[str]):
 
 
 def check_names(names: Sequence[object]) -> None:
-    """Raise a ``ProblemError`` unless names of arms are strings, not empty, all different."""
+    """Raise a ``ProblemError`` unless the arms' names are non-empty strings, all different."""
     if not names:
         raise ProblemError("arms = []: must hold at least one arm")
     if isinstance(names, NumberedNames):
@@ -103,8 +103,9 @@ def check_names(names: Sequence[object]) -> None:
     first_use: dict[str, int] = {}
     for k, name in enumerate(names, start=1):
         if not isinstance(name, str) or not name:
-            raise ProblemError(f"arm name {shown(name)}: must be a string, not empty")
+            raise ProblemError(f"arm name {shown(name)}: must be a non-empty string")
         if first_use.setdefault(name, k) != k:
             raise ProblemError(
-                f"arm {k}: name {name!r} is that of arm {first_use[name]}; names must differ"
+                f"arm {k}: name {name!r} is already the name of arm {first_use[name]}; names "
+                "must differ"
             )

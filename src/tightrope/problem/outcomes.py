@@ -1,4 +1,4 @@
-"""What every distribution of an outcome has; the distributions are in ``distributions``.
+"""Base classes of the distributions in ``distributions``.
 
     Outcome                       one channel of a pull: the cost, the reward or a penalty
     ├── Law                       drawn independently (``Empirical``: with its whole row)
@@ -6,7 +6,7 @@
     │   └── ContinuousLaw         Uniform, Beta, TruncatedNormal
     └── CostAbove                 computed from the same pull's cost
 
-A law has a mean, a distribution function and a table of ``Cells``, from which every backend draws.
+A distribution has a mean, a cdf and a table of ``Cells``, from which every backend draws.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from tightrope.problem.values import LARGEST, Floats, numbers, outcome, shown
 
 __all__ = ["LEAST_MEAN", "ContinuousLaw", "FiniteLaw", "Law", "Outcome", "Rule"]
 
-Rule: TypeAlias = tuple[bool, str, str]  # whether it holds, the parameter, what it must do
+Rule: TypeAlias = tuple[bool, str, str]  # whether it holds, the parameter, the requirement
 LEAST_MEAN = 10 / DRAW_STEPS  # smallest mean cost, relative to its scale; see ``Law.least_mean``
-CELLS = 1024  # cells of a continuous law
+CELLS = 1024  # cells of a continuous distribution
 MOST_CELLS = 2**20  # its cells if two thresholds lie very close together
 
 
@@ -63,14 +63,14 @@ class Outcome(ABC):
 
     @abstractmethod
     def marginal(self, cost: Law) -> Law:
-        """The marginal law of this outcome, given the law of the cost."""
+        """The marginal distribution of this outcome, given the distribution of the cost."""
 
     @abstractmethod
     def cells_beside(self, cost: Cells) -> Cells:
         """The table of this outcome, given the table of the same pull's cost."""
 
     def one_cell(self) -> OneCell | None:
-        """Split, first, second and slope if the table is always one cell; else None."""
+        """Split, first, second and slope if the table is always one cell, otherwise None."""
         return None
 
     def to_toml(self) -> dict[str, object]:
@@ -95,7 +95,7 @@ def _conversions(law: type[Outcome]) -> tuple[tuple[str, Callable[[Any, str], An
 
 
 class Law(Outcome):
-    """The law of an outcome that does not depend on the cost, in the user's units.
+    """The distribution of an outcome that does not depend on the cost, in the user's units.
 
     >>> from tightrope import Uniform
     >>> isinstance(Uniform(5, 40), Law), float(Uniform(5, 40).cdf(12))
@@ -113,9 +113,9 @@ class Law(Outcome):
     def least_mean(self) -> float:
         """The smallest allowed mean of a cost, relative to its scale.
 
-        Probabilities are rounded to multiples of 1 / DRAW_STEPS: that changes one of ten steps by
-        at most 5 per cent, but turns one below half a step into 0, so that runs would not end.
-        Smaller costs are not allowed either: at a budget of 10^6, adding one would hardly change
+        Probabilities are rounded to multiples of 1 / DRAW_STEPS. This changes a probability of ten
+        steps by at most 5 per cent, but turns one below half a step into 0, and runs would not end.
+        Smaller constant costs are excluded too: at a budget of 10^6, adding one would hardly change
         the last digit of the sum.
         """
         return LEAST_MEAN
@@ -126,27 +126,27 @@ class Law(Outcome):
 
     @abstractmethod
     def partial_mean(self, x: npt.ArrayLike) -> Floats:
-        """E[outcome; outcome <= x], for every x: the mean where x is ``high`` or more."""
+        """E[outcome; outcome <= x], for every x: the mean if x is at least ``high``."""
 
     @abstractmethod
     def atoms(self) -> tuple[Floats, Floats] | None:
-        """Values (increasing) and probabilities (positive); None for a continuous law."""
+        """Values (increasing) and probabilities (positive); None for a continuous distribution."""
 
     @abstractmethod
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
         """The table to draw from; a cell with outcomes on both sides of a cut is split there."""
 
     def marginal(self, cost: Law) -> Law:
-        """The law itself: its outcomes do not depend on the cost."""
+        """The distribution itself: its outcomes do not depend on the cost."""
         return self
 
     def cells_beside(self, cost: Cells) -> Cells:
-        """The law's own table."""
+        """The distribution's own table."""
         return self.cells()
 
 
 class FiniteLaw(Law):
-    """A law with finitely many values; subclasses define ``points``."""
+    """A distribution with finitely many values; subclasses define ``points``."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -166,7 +166,7 @@ class FiniteLaw(Law):
         return fsum(v * p for v, p in zip(*self.points(), strict=True))
 
     def least_mean(self) -> float:
-        """As for every law, times the number of values: each one's probability is rounded."""
+        """The smallest allowed mean times the number of values: each probability is rounded."""
         count = len(self.points()[0])
         return LEAST_MEAN * (count if count > 2 else 1)
 
@@ -198,7 +198,7 @@ class FiniteLaw(Law):
         return alias_table(np.asarray(values), np.asarray(chances))
 
     def one_cell(self) -> OneCell | None:
-        """The cell if there are one or two values; else None."""
+        """The cell if there are one or two values, otherwise None."""
         values, chances = self.points()
         return two_way(values, chances[0]) if len(values) <= 2 else None
 
@@ -218,15 +218,15 @@ class ContinuousLaw(Law):
         yield self.low < self.high, "low", f"be below high = {self.high!r}"
 
     def atoms(self) -> None:
-        """None: a continuous law has no atoms."""
+        """None: a continuous distribution has no atoms."""
         return None
 
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
         """Cells between quantiles, each with its exact conditional mean.
 
         Within a cell the outcome is uniform around that mean, as wide as the cell allows, so the
-        table has the law's mean and support. A cell with a cut in it has two values instead, the
-        conditional means on the two sides of the cut.
+        table has the distribution's mean and support. A cell with a cut has two values instead: the
+        conditional means on either side of the cut.
         """
         inside = sorted({cut for cut in cuts if self.low <= cut < self.high})
         edges, touched = self._edges_parting(inside)
@@ -254,7 +254,9 @@ class ContinuousLaw(Law):
                 return edges, touched
             count *= 2
         thresholds = " and ".join(map(repr, cuts))
-        raise ProblemError(f"thresholds {thresholds} are too close: costs must lie between them")
+        raise ProblemError(
+            f"thresholds {thresholds} are too close together: costs must lie between them"
+        )
 
     def _split_cell(self, cells: Cells, i: int, cut: float, start: float, integral: float) -> None:
         """Split cell i, which begins at ``start``, into a value up to ``cut`` and one above it."""

@@ -1,4 +1,4 @@
-"""A problem: a task and the laws of its arms, which only simulators and oracles may read."""
+"""A problem: a task and its arms' distributions, which only simulators and oracles read."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def require_unchanging(
 
 
 class Phase(NamedTuple):
-    """The pulls between two changes.
+    """The period between two changes of a problem.
 
     ``start``: the share of the budget spent before it, in [0, 1). ``share``: the share of the
-    budget spent during it, in (0, 1]. ``problem``: its arms, with the whole problem's limits and
-    scales.
+    budget spent during it, in (0, 1]. ``problem``: its arms, with the limits and scales of the
+    whole problem.
 
     >>> from tightrope import ready_problem
     >>> [phase.share for phase in ready_problem("paper").phases]  # its arms do not change
@@ -70,16 +70,17 @@ class Phase(NamedTuple):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Problem(Known, FromLogs, ByType):
-    """Arms with their laws, and limits on the penalties.
+    """Arms with their distributions, and limits on the penalties.
 
-    Give ``limits`` by name, or ``limit`` as one number or several, as for a :class:`Task`; an arm's
-    penalties are in the same order or by the same names. ``changes``: how the arms' laws change
-    while the budget is spent, in order; none by default. ``absent``: arms that cannot be pulled
-    before the first change. ``caveat``: what to know of the log that the arms are from, or "".
-    ``task`` is what a learning policy sees;
-    ``safe``, ``safe_rates`` and ``expected`` are declared there, and may be true or not; ``costs``,
-    ``known`` and ``skip`` are true. ``contexts``: how often each type of request comes, by type, in
-    any unit; ``arms`` is then a mapping from types to arms, the same names for every type.
+    Give ``limits`` by name, or ``limit`` as one number or several, as for a :class:`Task`. An arm's
+    penalties have the same order or the same names. ``changes``: the changes of the arms while the
+    budget is spent, in order; default: none. ``absent``: arms that cannot be pulled before the
+    first change. ``caveat``: a warning about the log that the arms come from, or "".
+
+    A learning policy sees only ``task``. The declarations ``safe``, ``safe_rates`` and ``expected``
+    may be wrong; ``costs``, ``known`` and ``skip`` must be true. ``contexts``: how often each type
+    of request comes, by type, in any unit; ``arms`` is then a mapping from types to lists of arms
+    with the same names.
 
     >>> from tightrope import Arm, Bernoulli, Problem
     >>> bold = Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.8), penalty=Bernoulli(0.6))
@@ -163,15 +164,17 @@ class Problem(Known, FromLogs, ByType):
         self.__dict__["absent"] = self._absent(absent)
         self.__dict__["changes"] = self._in_turn(tuple(changes))
         if self.absent and not self.changes:
-            raise ProblemError(f"absent = {list(self.absent)}: must be empty where nothing changes")
+            raise ProblemError(
+                f"absent = {list(self.absent)}: must be empty if there are no changes"
+            )
 
     @cached_property
     def task(self) -> Task:
-        """The problem without its laws; the task declares the smallest mean cost and the slack."""
+        """The task of the problem. It declares the smallest mean cost and the slack."""
         return self.declared(slack=True)
 
     def declared(self, *, slack: bool) -> Task:
-        """The task, with the slack only if ``slack``: it takes a linear program for several limits.
+        """The task, with the slack only if ``slack``: several limits need a linear program.
 
         If the arms change, the declared facts are those of the arms at the start.
         """
@@ -191,7 +194,7 @@ class Problem(Known, FromLogs, ByType):
             if not isinstance(change, Change):
                 raise ProblemError(f"change {k}: {shown(change)} must be a Change")
             if checked and change.at <= checked[-1].at:
-                before = f"{checked[-1].at!r}, that of change {k - 1}"
+                before = f"{checked[-1].at!r}, the value of change {k - 1}"
                 raise ProblemError(f"change {k}: at = {change.at!r}: must be above {before}")
             with within(f"change {k} (at {change.at!r})"):
                 absent = self._absent(change.absent)
@@ -207,9 +210,7 @@ class Problem(Known, FromLogs, ByType):
             if name not in self.names:
                 raise ProblemError(f"absent = {shown(name)}: {nearest(str(name), self.names)}")
         if given and (self.costs is not None or self.known):
-            raise ProblemError(
-                f"absent = {given}: must be empty where costs or penalties are known"
-            )
+            raise ProblemError(f"absent = {given}: must be empty if costs or penalties are known")
         if len(set(given)) == self.arm_count:
             raise ProblemError(f"absent = {given}: must leave an arm to pull")
         return tuple(name for name in self.names if name in given) if given else ()
@@ -240,13 +241,13 @@ class Problem(Known, FromLogs, ByType):
         )
 
     def _with_arms(self, arms: Sequence[Arm]) -> Problem:
-        """The same task with other arms behind it, which do not change."""
+        """The same task with other arms, which do not change."""
         return replace(self, arms=arms, changes=(), absent=())
 
     def phase_starts(self, budget: float) -> Floats:
         """The cost spent when each phase starts, [J]; cost and ``budget`` are normalised.
 
-        Rounded down slightly: 0.07 * 100 is above 7 in floats, but the phase must start at 7.
+        Rounded down slightly: 0.07 * 100 is above 7 in floats, and the phase must start at 7.
         """
         starts = np.array([phase.start for phase in self.phases])
         return starts * budget * (1.0 - 1e-15) - 1e-9
@@ -270,7 +271,7 @@ class Problem(Known, FromLogs, ByType):
 
     @cached_property
     def own_rates(self) -> Floats:
-        """Every arm's penalty rates in the user's units, [K, M], each per what its limit is."""
+        """Every arm's penalty rates in the user's units, [K, M], per base of each limit."""
         moments, scales = self.moments, np.array(self.scales.penalties)
         with np.errstate(divide="ignore", invalid="ignore"):
             rates = moments.penalty / moments.base
@@ -283,7 +284,7 @@ class Problem(Known, FromLogs, ByType):
         return self._stating(self._known.at(budget))
 
     def with_limits(self, limits: Mapping[str, float | str | Kind]) -> Problem:
-        """The problem with other limits for those that are named; a number is per what it was.
+        """The problem with the named limits replaced; a plain number keeps the limit's unit.
 
         >>> from tightrope import ready_problem
         >>> ready_problem("paper").with_limits({"penalty": 0.7}).limits
@@ -295,7 +296,7 @@ class Problem(Known, FromLogs, ByType):
         return self._stating(task)
 
     def _stating(self, task: Task) -> Problem:
-        """The same arms with the limits of a task about the same penalties."""
+        """The same arms with the limits of a task that has the same penalties."""
         return self._with(limit=task.limits, _known=task)
 
     @property
@@ -317,7 +318,7 @@ class Problem(Known, FromLogs, ByType):
         return self.moments_of([[law.mean for law in arm.marginals()] for arm in self.arms])
 
     def moments_of(self, told: npt.ArrayLike) -> Moments:
-        """The moments of arms with other means of what is told, [K, C], in the user's units."""
+        """The moments of arms with other means [K, C] of reported outcomes, in the user's units."""
         means = np.asarray(told, np.float64) / self._known.told_scales
         columns, constants = self.columns
         found = np.take_along_axis(means, np.maximum(columns, 0), axis=1)
@@ -327,9 +328,9 @@ class Problem(Known, FromLogs, ByType):
 
     @cached_property
     def columns(self) -> tuple[npt.NDArray[np.int64], Floats]:
-        """Which of an arm's told outcomes every channel is, [K, 2 + M], -1 for a constant.
+        """The number of each channel's reported outcome, [K, 2 + M]; -1 for a constant.
 
-        And the constants, normalised, [K, 2 + M]: what is known without another outcome.
+        Also the constants, normalised, [K, 2 + M]: known without another outcome.
         """
         task, count = self._known, 2 + self.penalty_count
         columns = np.full((self.arm_count, count), -1)
@@ -355,7 +356,7 @@ class Problem(Known, FromLogs, ByType):
 
     @cached_property
     def told_odds(self) -> Floats | None:
-        """P(outcome = 1), [K, C] of what is told; None unless all are independent and 0 or 1."""
+        """P(reported outcome = 1), [K, C]; None unless all are independent and 0 or 1."""
         if isinstance(self.arms, BernoulliArms):
             return self.arms.odds
         if not all(type(o) is Bernoulli for arm in self.arms for o in arm.outcomes):
@@ -412,7 +413,7 @@ class Problem(Known, FromLogs, ByType):
     def from_table(cls, table: dict[str, Any], rows: Rows | str | None = None) -> Problem:
         """As ``from_toml``, from the parsed table.
 
-        ``rows``: those that are not in the table, or the folder of the file that has them.
+        ``rows``: the rows that are not in the table, or the folder of their file.
         """
         arguments, said = read_problem(table, rows)
         made = cls(**arguments)
@@ -449,9 +450,9 @@ class Problem(Known, FromLogs, ByType):
 
     @cached_property
     def outline(self) -> str:
-        """The TOML; with more than 10,000 observed rows, their number and hash in their place.
+        """The TOML, with more than 10,000 observed rows replaced by their number and hash.
 
-        It is as good as the TOML for comparing problems, and short.
+        It is short and compares problems as well as the TOML does.
         """
         return self.to_toml() if self.row_count <= MOST_INLINE else problem_text(self, file="")
 
@@ -463,7 +464,7 @@ class Problem(Known, FromLogs, ByType):
 
     @cached_property
     def row_count(self) -> int:
-        """The number of observed rows of all arms; 0 if all have laws."""
+        """The number of observed rows of all arms; 0 if none has rows."""
         return sum(len(one[0].chances) for one in self.observed_columns())
 
     @cached_property
@@ -478,15 +479,15 @@ class Problem(Known, FromLogs, ByType):
     def save(self, path: str | os.PathLike[str]) -> list[str]:
         """Write the problem as TOML, and its rows beside it; ``load_problem`` reads both.
 
-        Up to 500 observed rows are in the TOML itself; more are in a Parquet file of the same name
-        (``problem.toml`` and ``problem.parquet``), which needs pyarrow or polars. Returns the
-        files' paths.
+        Up to 500 observed rows are written to the TOML. More rows are written to a Parquet file of
+        the same name (``problem.toml`` and ``problem.parquet``), which needs pyarrow or polars.
+        Returns the files' paths.
         """
         return save_problem(self, os.fspath(path))
 
 
 def _there(arms: Sequence[Arm], away: frozenset[int]) -> Sequence[Arm]:
-    """The arms, with the laws of others in place of those that cannot be pulled."""
+    """The arms, with the distributions of others in place of those that cannot be pulled."""
     if not away:
         return arms
     there = [arm for k, arm in enumerate(arms) if k not in away]

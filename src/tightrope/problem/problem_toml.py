@@ -39,15 +39,15 @@ ARM_KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows", "weights")
 
 
 class KnownLaws(NamedTuple):
-    """What a file declares to be known, as it stands there: arms may leave these laws out."""
+    """The raw declarations of a file; arms can leave out the outcomes declared as known."""
 
     costs: object
     skip: object
-    limits: Sequence[str]  # the names of the penalties that arms have laws of
+    limits: Sequence[str]  # the names of the penalties with distributions
     observed: RowReader | None = None  # the rows of arms that have only their number
 
     def fill(self, name: object, entries: dict[str, Any]) -> None:
-        """Add the laws that an arm has left out."""
+        """Add the distributions that an arm has left out."""
         cost = self.costs.get(name) if isinstance(self.costs, dict) else self.costs
         if cost is not None and "rows" not in entries:
             entries.setdefault("cost", {"constant": cost})
@@ -107,7 +107,9 @@ def _read_penalties(
     if "penalties" in entries:
         named = entries["penalties"]
         if not isinstance(named, dict):
-            allowed = "a table of laws by limit, such as penalties.bad = { bernoulli = 0.1 }"
+            allowed = (
+                "a table of distributions by limit, such as penalties.bad = { bernoulli = 0.1 }"
+            )
             raise ProblemError(f"arm {name!r}, penalties: {shown(named)} must be {allowed}")
         return {key: _read_outcome(name, key, law) for key, law in named.items()}
     laws = entries.get("penalty", [])
@@ -152,12 +154,12 @@ def _arm_table(arm: Arm, task: Task, counts: bool) -> dict[str, Any]:
 
 def _typed_texts(problem: Problem, *, counts: bool) -> list[str]:
     """The arms of a problem with types: a table for each type."""
-    tables = [
+    tables: list[dict[str, Any]] = [
         {name: _arm_table(arms[k], problem.stated, counts) for name, arms in problem.typed.items()}
         for k in range(problem.arm_count)
     ]
     named = zip(problem.names, tables, strict=True)
-    return [f"\n[[arms]]\n{entries_text({'name': name} | table)}" for name, table in named]
+    return [f"\n[[arms]]\n{entries_text({'name': name, **table})}" for name, table in named]
 
 
 def _read_typed(tables: object, types: Sequence[str], laws: KnownLaws) -> dict[str, Any]:
@@ -182,18 +184,18 @@ def _read_typed(tables: object, types: Sequence[str], laws: KnownLaws) -> dict[s
 def read_problem(
     table: dict[str, Any], rows: Rows | str | None
 ) -> tuple[dict[str, Any], FileOfRows | None]:
-    """The arguments of a problem in a TOML table, and what the table says about rows elsewhere."""
+    """The arguments of a problem in a TOML table, and its entry about rows in another file."""
     known_keys(table, (*HEAD_KEYS, "changes", "absent", "rows", "caveat", *FACT_KEYS))
     if holds_task(table):
         raise ProblemError(
-            "arms have only names, so it is a task; simulating needs the laws: cost, reward"
-            " and penalty of every arm"
+            "arms have only names, so this is a task; simulating needs the cost, reward and "
+            "penalty distributions of every arm"
         )
     for key in FACT_KEYS:
         if key in table:
             raise ProblemError(
-                f"{key} = {shown(table[key])}: must be left out; only a task declares it, for a"
-                " problem it follows from the laws"
+                f"{key} = {shown(table[key])}: must be left out; only a task declares it, for a "
+                "problem it follows from the distributions"
             )
     head = read_head(table)
     known = head.get("known")
@@ -225,7 +227,7 @@ def read_problem(
 def _reader(
     table: dict[str, Any], rows: Rows | str | None
 ) -> tuple[FileOfRows | None, RowReader | None]:
-    """What a table says about rows that are elsewhere, and a reader of them."""
+    """The table's entry about rows in another file, and a reader of those rows."""
     if "rows" not in table:
         return None, None
     said = file_of_rows(table["rows"])
@@ -254,9 +256,9 @@ def _read_changes(tables: object, laws: KnownLaws) -> Iterator[Change]:
 
 
 def problem_text(problem: Problem, file: str | None = None) -> str:
-    """The problem as TOML; with ``file``, the numbers of rows alone, which are in that file.
+    """The problem as TOML; with ``file``, only the numbers of rows, which are in that file.
 
-    ``file`` is "" where the text does not say where they are.
+    ``file`` is "" if the text does not name the file.
     """
     task, counts = problem.stated, file is not None
     head = task.head_table() | {"absent": list(problem.absent), "caveat": problem.caveat}

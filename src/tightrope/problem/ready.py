@@ -80,7 +80,7 @@ def _wireless() -> Problem:
 def _hiring() -> Problem:
     """Cost: hours of a task, up to 8; reward: its value; penalty: 1 for a task outside A.
 
-    As in the paper, so the limit is on tasks outside A per hour, not on their share of the hours.
+    As in the paper, the limit is on tasks outside A per hour, not on their share of the hours.
     """
     outside, inside = Constant(1.0), Constant(0.0)
     arms = [
@@ -112,16 +112,16 @@ _READY: dict[str, tuple[str, Callable[[], Problem]]] = {
 
 
 def _arena() -> Any:
-    """The arena's problems: of a room above this one, so that it is looked up when asked for."""
+    """The arena's problems. They are in a layer above this one, so they are imported when used."""
     return import_module("tightrope.arena.problems")
 
 
 def ready_names() -> dict[str, str]:
     """The name of every ready problem and one line about it.
 
-    ``paper-arms-K`` exists for every even K from 2 to 100, the arena's families, such as
-    ``arena-random-K-S``, for every K from 2 (some from 3 or 4) to 100 and every seed S, listed or
-    not.
+    ``paper-arms-K`` exists for every even K from 2 to 100. The arena's families, such as
+    ``arena-random-K-S``, exist for every K from 2 (some from 3 or 4) to 100 and every seed S. The
+    list has only some of them.
 
     >>> ready_names()["paper"]
     'Figure 1 of the paper: two Bernoulli arms, limit 0.8'
@@ -180,7 +180,7 @@ def load_problem(name_or_path: str | Path) -> Problem:
 
 
 def load_task(name_or_path: str | Path) -> Task:
-    """The task of a ready problem, or the one in a TOML file, which may have laws or not.
+    """The task of a ready problem, or the task in a TOML file, with or without distributions.
 
     >>> load_task("paper").limit_values
     (0.8,)
@@ -205,10 +205,11 @@ def _file_text(name: str) -> str | None:
     if name in ready_names():
         return None
     if not os.path.exists(name):
-        return None  # maybe an unlisted ready problem; else the caller raises with a hint
+        return None  # maybe an unlisted ready problem; otherwise the caller raises with a hint
     if name.lower().endswith(LOGS):
         told = (
-            f"it is a log, must be a TOML file; make one with: tightrope fit {name} -o problem.toml"
+            f"this is a log; must be a TOML file. Make one with: tightrope fit {name} -o "
+            "problem.toml"
         )
         raise ProblemError(f"problem {name!r}: {told}")
     content = read_file(name, "problem", MOST_BYTES, ProblemError)

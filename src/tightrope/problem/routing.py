@@ -1,9 +1,9 @@
 """Routing requests to language models: ``routing-1`` to ``routing-5``, by limit.
 
 A request costs one unit of the budget, a model's answer earns its quality in [0, 1], and its price
-in dollars is the penalty: how good are the answers if a request may cost so much on average? An arm
-draws one of 1824 answers of its model, quality and price together. ``routing.csv`` has the numbers,
-with their source and licence (Apache 2.0); all 1824 requests are a budget of 1824.
+in dollars is the penalty. The limit is on the average price of a request. An arm draws one of 1824
+answers of its model, quality and price together. ``routing.csv`` has the numbers, with their source
+and licence (Apache 2.0); all 1824 requests are a budget of 1824.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Observed rows of a problem's arms as one table, in a Parquet file beside the problem's TOML.
 
-The TOML has the number of rows of every arm, and the file's name and a hash of the numbers at the
-top: ``rows = { file = "problem.parquet", sha256 = "..." }``. The file has a column ``arm`` for
-people, then cost, reward and the penalties in order, and at the end ``weight`` if rows have any.
-pyarrow or polars reads and writes it. Letters: N rows of all arms together, C = 2 + M outcomes.
+The TOML has the number of rows of every arm and, at the top, the file's name and a hash of the
+numbers: ``rows = { file = "problem.parquet", sha256 = "..." }``. The file has a column ``arm`` for
+readers, then cost, reward and the penalties in order, and ``weight`` at the end if rows have
+weights. pyarrow or polars reads and writes it. Letters: N rows of all arms together, C = 2 + M
+outcomes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Columns = Sequence[Empirical]  # the outcomes of one arm, [C]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of all arms that have any, one arm after the other, in the user's units."""
+    """The rows of all arms with rows, one arm after the other, in the user's units."""
 
     outcomes: Sequence[Floats] | Floats  # [C], each [N]; or one array [C, N]
     weights: Floats | None = None  # [N]; nan for an arm whose rows are equally likely
@@ -49,7 +50,7 @@ class Rows:
 
 
 class RowReader:
-    """Hands out the rows of one arm after the other."""
+    """Returns the rows of one arm after the other."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
@@ -59,9 +60,9 @@ class RowReader:
         """The next ``count`` rows, as columns [C], and their weights."""
         start, stop = self._taken, self._taken + count
         if not 0 < count <= len(self._rows) - start:
-            left = f"{len(self._rows) - start:,} of {len(self._rows):,} are left for it"
+            left = f"{len(self._rows) - start:,} of {len(self._rows):,} remain"
             raise ProblemError(
-                f"rows = {count:,}: must be at least 1, and as many as there: {left}"
+                f"rows = {count:,}: must be at least 1 and at most what the file has: {left}"
             )
         self._taken = stop
         weights = None if self._rows.weights is None else self._rows.weights[start:stop]
@@ -90,7 +91,7 @@ def rows_of(arms: Iterable[Columns]) -> Rows:
 
 
 def rows_digest(arms: Iterable[Columns]) -> str:
-    """The SHA-256 of the rows and weights of arms, as hex digits; it takes no copy of them."""
+    """The SHA-256 of the rows and weights of arms, as hex digits, computed without a copy."""
     digest = hashlib.sha256()
     for arm in arms:
         for column in arm:
@@ -111,14 +112,14 @@ def _bytes(values: Floats) -> memoryview:
 
 @dataclass(frozen=True)
 class FileOfRows:
-    """What a TOML text says about the rows of its arms; ``file`` is "" in saved results."""
+    """The entry of a TOML text about the rows of its arms; ``file`` is "" in saved results."""
 
     sha256: str
     file: str = ""
     weights: bool = False
 
     def table(self) -> dict[str, object]:
-        """It as a TOML table."""
+        """The entry as a TOML table."""
         file = {"file": self.file} if self.file else {}
         return {**file, "sha256": self.sha256, **({"weights": True} if self.weights else {})}
 
@@ -172,7 +173,7 @@ def write_table(file: IO[bytes], columns: Mapping[str, Any]) -> None:
 
 
 def read_parquet(path: str | os.PathLike[str], weights: bool) -> Rows:
-    """The rows in a file that :func:`write_parquet` wrote; raises a ``ProblemError`` if not."""
+    """Read a file of :func:`write_parquet`; raises a ``ProblemError`` for any other file."""
     text = os.fspath(path)
     with open_file(text, "rows: file", error=ProblemError) as file:
         columns = _numbers(file)
@@ -203,7 +204,7 @@ def _numbers(file: IO[bytes]) -> list[Floats]:
         columns = [table[name].to_numpy() for name in names]
     except (KeyboardInterrupt, TightropeError):
         raise
-    except BaseException as error:  # a damaged file can raise anything, also a panic of polars
+    except BaseException as error:  # a damaged file can raise anything, even a panic of polars
         told = " ".join(str(error).split())[:200]
         raise ProblemError(f"{place}: must be a Parquet file ({told})") from None
     for column in columns:
@@ -212,9 +213,10 @@ def _numbers(file: IO[bytes]) -> list[Floats]:
 
 
 def require_parquet() -> Any:
-    """The module polars, where pyarrow is missing; raises if both are."""
+    """The module polars, used if pyarrow is missing; raises if both are missing."""
     if not find_spec("polars"):
         raise TightropeError(
-            "Parquet files need pyarrow or polars, not installed; pip install 'tightrope[data]'"
+            "Parquet files need pyarrow or polars, which are not installed; pip install "
+            "'tightrope[data]'"
         )
     return import_module("polars")

@@ -1,4 +1,4 @@
-"""The largest value that one outcome of each channel can have, and how it may grow."""
+"""The largest value of one outcome of each channel, and how it can grow."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tightrope.problem.values import LARGEST, at, number, shown
 
 __all__ = ["UNSCALED", "Scales", "quantity"]
 
-# What keeps every product and square that is computed of them within the range of floats.
+# Bounds that keep every product and square of these values within the range of floats.
 SMALLEST = 1e-30  # of a scale, a limit or a budget, in the user's units; LARGEST likewise
 
 
 def quantity(value: object, place: str) -> float:
-    """``value`` as a positive float that can be computed with; ``place`` is what errors call it."""
+    """``value`` as a positive float within these bounds; errors name it ``place``."""
     converted = number(value, place)
     if converted <= 0:
         raise ProblemError(f"{place} = {converted!r}: must be positive")
@@ -33,13 +33,13 @@ def quantity(value: object, place: str) -> float:
 class Scales:
     """The largest value that one outcome of each channel can have, in the user's units.
 
-    ``penalty``: one number, or M in the order of the limits, or some by the limits' names; a
-    penalty without a scale has 1. A task keeps M of them, in order.
+    ``penalty``: one number, M numbers in the order of the limits, or a mapping by the limits'
+    names; default: 1.
 
-    ``grow``: the channels (cost, reward, the limits' names) whose scales are a first guess that may
-    be too small, with the largest outcome that is believed, if there is one: ``grow={"dollars":
-    2}``; True for all. A larger outcome doubles the scale of a live run until it fits, at most 16
-    times; what is above that cap is charged, but not learned from.
+    ``grow``: the channels (cost, reward, the limits' names) whose scale is a first guess,
+    optionally with a cap on the outcomes to learn from: ``grow={"dollars": 2}``; True means all. In
+    a live run, a larger outcome doubles the scale until it fits, at most 16 times. The part of an
+    outcome above the cap is charged, but policies do not learn from it.
 
     >>> Scales(cost=50, penalty={"dollars": 0.05}).cost
     50.0
@@ -51,14 +51,14 @@ class Scales:
     grow: bool | Sequence[str] | Mapping[str, float] = ()
 
     def __new__(cls, *given: Any, **named: Any) -> Scales:
-        """Remember whether a scale of costs was given, also if it is the default."""
+        """Remember whether a scale of costs was given, even if it equals the default."""
         made = super().__new__(cls)
         made.__dict__["_said"] = bool(given) or "cost" in named
         return made
 
     @property
     def says_cost(self) -> bool:
-        """Whether a scale of costs was given, be it the default."""
+        """Whether a scale of costs was given, even if it equals the default."""
         return bool(self.__dict__["_said"])
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class Scales:
         return (self.cost, self.reward, *self.penalties)
 
     def for_limits(self, limits: Mapping[str, Kind]) -> Scales:
-        """The same, with a scale for each limit in order: that of the channel that it is of."""
+        """The same scales with one for each limit, in order: the scale of the limit's channel."""
         names = tuple(limits)
         if isinstance(self.penalty, Mapping):
             with at("scales"):
@@ -90,7 +90,7 @@ class Scales:
             in_order = list(self.penalties) or [1.0] * len(names)
         if len(in_order) != len(names):
             raise ProblemError(
-                f"scales: penalties = {len(in_order)}, limits = {len(names)}; must be as many"
+                f"scales: penalties = {len(in_order)}, limits = {len(names)}; must be equal"
             )
         for m, limit in enumerate(limits.values()):
             if limit.of is not None:
@@ -99,13 +99,13 @@ class Scales:
         return self.changed(penalty=tuple(in_order), grow=grow)
 
     def changed(self, **changes: Any) -> Scales:
-        """The same with other values; a scale of costs that was not given is still not given."""
+        """A copy with other values; a scale of costs that was not given counts as not given."""
         made = replace(self, **changes)
         made.__dict__["_said"] = self.says_cost
         return made
 
     def _growing(self, own: set[str], names: tuple[str, ...]) -> Named[float]:
-        """The caps of the scales that grow, by channel; limits ``own`` have a penalty."""
+        """The caps of the scales that grow, by channel; the limits ``own`` have a penalty."""
         if isinstance(self.grow, bool):
             channels = ("cost", "reward", *(name for name in names if name in own))
             return Named(dict.fromkeys(channels, math.inf) if self.grow else {})
@@ -118,7 +118,7 @@ class Scales:
 
 
 def _caps(value: object) -> Named[float]:
-    """The caps of scales that grow, by channel: infinite where none is given."""
+    """The caps of scales that grow, by channel; infinite by default."""
     if isinstance(value, Mapping):
         for name, cap in value.items():
             good = isinstance(cap, int | float) and not isinstance(cap, bool) and cap > 0
@@ -132,7 +132,7 @@ def _caps(value: object) -> Named[float]:
 
 
 def _one_or_more(value: object, place: str, what: str = "") -> tuple[float, ...] | Named[float]:
-    """None, a number or several as a tuple of floats, or those of a mapping by their names."""
+    """None, one number or several as a tuple of floats; a mapping as ``Named``."""
     if isinstance(value, Mapping):
         return Named({name: quantity(v, f"{place} {name}") for name, v in value.items()})
     place = f"{place} {what}" if what else place

@@ -25,10 +25,10 @@ __all__ = ["Moments", "Tables", "tables_of"]
 class Moments:
     """Means and rates in normalised units; rates are per unit of cost.
 
-    ``kinds`` [M] know what each limit is per. Limits per pull or per reward are turned into limits
-    per unit of cost on the *net* penalty Y - c (base - X); per unit of cost, that is Y.
-    ``shares`` [T]: how often each type of request comes, if the means are those of rows,
-    ``type * K + arm``; then K stands for T * K here.
+    ``kinds`` [M] are the limits. Limits per pull or per reward become limits per unit of cost on
+    the *net* penalty Y - c (base - X), which is Y for a limit per unit of cost. ``shares`` [T]: how
+    often each type of request comes, if the means are those of rows ``type * K + arm``; K is then
+    the number of rows.
     """
 
     cost: Floats  # [K] in (0, 1]
@@ -40,7 +40,7 @@ class Moments:
 
     @cached_property
     def base(self) -> Floats:
-        """The mean of what each limit is per, [K, M]."""
+        """The mean of each limit's base, [K, M]."""
         means = (self.cost, np.ones_like(self.cost), self.reward)
         columns = [kind.unit.pick(*means) for kind in self.kinds]
         return np.array(columns, np.float64).reshape(len(columns), len(self.cost)).T
@@ -89,8 +89,8 @@ class Moments:
 class Tables:
     """The cells of every arm and channel, normalised and concatenated, for the engines.
 
-    Channel j of arm k has ``count[k, j]`` cells from ``offset[k, j]`` on. It is drawn with the
-    step's uniform number ``source[k, j]``: j, or 0 if it shares the cost's draw.
+    Channel j of arm k has ``count[k, j]`` cells that start at ``offset[k, j]``. It is drawn with
+    the step's uniform number ``source[k, j]``: j, or 0 if it shares the draw of the cost.
     """
 
     count: npt.NDArray[np.int64]  # [K, 2 + M]
@@ -131,7 +131,7 @@ def tables_of(problem: Problem) -> Tables:
 
 
 def _cells(problem: Problem) -> tuple[npt.NDArray[np.int64], Floats]:
-    """The number of cells per arm and told outcome [K * C], and all cells [4, n]."""
+    """The number of cells per arm and reported outcome [K * C], and all cells [4, n]."""
     ones = np.ones(problem.arm_count * len(problem.stated.told_scales), dtype=np.int64)
     if problem.told_odds is not None:
         return ones, _bernoulli_cells(problem.told_odds)
@@ -144,7 +144,7 @@ def _cells(problem: Problem) -> tuple[npt.NDArray[np.int64], Floats]:
 
 
 def _sources(problem: Problem) -> npt.NDArray[np.int64]:
-    """The uniform number that each told outcome is drawn with, [K, C]."""
+    """The uniform number that each reported outcome is drawn with, [K, C]."""
     own = (0, 1, *(2 + m for m in problem.stated.told))
     if problem.told_odds is not None:
         return np.tile(own, (problem.arm_count, 1))
@@ -152,7 +152,7 @@ def _sources(problem: Problem) -> npt.NDArray[np.int64]:
 
 
 def _bernoulli_cells(odds: Floats) -> Floats:
-    """The cells of n Bernoulli laws, one each, as columns [4, n]; see ``Cells``."""
+    """The cells of n Bernoulli distributions, one each, as columns [4, n]; see ``Cells``."""
     columns = np.zeros((4, odds.size))
     columns[0] = np.rint(odds.reshape(-1) * DRAW_STEPS) / DRAW_STEPS
     columns[1] = 1.0

@@ -1,4 +1,4 @@
-"""What a decision maker knows: the arms' names, the limits, the scales, declared facts. No laws."""
+"""What a decision maker knows: names of arms, limits, scales and declared facts."""
 
 from __future__ import annotations
 
@@ -34,31 +34,33 @@ __all__ = ["FACT_KEYS", "HEAD_KEYS", "Task", "holds_task", "read_head"]
 DECLARED_KEYS = ("safe", "safe_rates", "expected", "costs", "known", "skip", "contexts")
 HEAD_KEYS = ("name", "limit", "limits", "scales", "arms", *DECLARED_KEYS)
 FACT_KEYS = ("smallest_cost", "slack")  # of a task's alone
-_ROUNDING = 1.0 + 1e-12  # a mean that a law gives may be above its largest value by this
+_ROUNDING = 1.0 + 1e-12  # a computed mean may exceed the largest value by this
 LEAST_LIMIT, MOST_LIMIT = 1e-15, 1e15  # of a normalised limit
 LEAST_COST = 1e-15  # of a declared lower bound on the mean costs, normalised
 
 
 @dataclass(frozen=True)
 class Task(Known):
-    """What is known before the first pull; no laws. All in the user's units.
+    """What is known before the first pull, in the user's units.
 
-    ``limits``: the penalty allowed, by name: a :class:`Limit` per unit of cost, per pull, per
-    reward or in total, or its text, such as ``"5% per pull"``. A number alone is per unit of cost,
-    and a task warns of it. ``limit=0.8`` is short for one limit called penalty, per unit of cost,
-    ``limit=(a, b)`` for penalty 1 and penalty 2. A new limit that no run can break is refused.
-    ``smallest_cost``: a lower bound
-    on every arm's mean cost, if one is known. ``slack``: some mixture of the arms keeps every
-    penalty below (1 - slack) times its limit, if that is known; 0 or less says that none does.
+    ``limits``: the allowed penalties, by name. Each is a :class:`Limit` per unit of cost, per pull,
+    per reward or in total, or its text, such as ``"5% per pull"``. A plain number means per unit of
+    cost and raises a warning. ``limit=0.8`` is short for one limit called penalty, per unit of
+    cost; ``limit=(a, b)`` for penalty 1 and penalty 2. A limit that no run can break raises an
+    error.
 
-    ``safe``: an arm, by name or number, that keeps every limit by itself, in the mean;
-    ``safe_rates``: smaller upper bounds on its penalty rates, by limit, where they are known.
-    ``expected``: guesses of mean outcomes, by arm and channel (cost, reward, a limit).
+    ``smallest_cost``: a lower bound on every arm's mean cost, if known. ``slack``: some mixture of
+    the arms keeps every penalty below (1 - slack) times its limit, if known; 0 or less means that
+    no mixture does.
 
-    What is known need not be told, and is not learned. ``costs``: what a pull of each arm costs, by
-    arm, or one number for all (with 1 the budget counts pulls). ``known``: penalties that are known
-    beforehand, by limit and arm: a price list. ``skip``: an arm that declines: a pull of it earns
-    and incurs nothing.
+    ``safe``: an arm, by name or number, that keeps every limit on average. ``safe_rates``: tighter
+    upper bounds on its penalty rates, by limit, if known. ``expected``: guesses of mean outcomes,
+    by arm and channel (cost, reward, a limit).
+
+    Known outcomes are neither reported nor learned. ``costs``: the cost of a pull, by arm, or one
+    number for all arms (with 1 the budget counts pulls). ``known``: known penalties, by limit and
+    arm: a price list. ``skip``: an arm that declines the request; it earns no reward and incurs no
+    penalty.
 
     ``contexts``: the types of requests that a policy sees before it chooses, as :class:`Types` or a
     list of their names.
@@ -124,7 +126,7 @@ class Task(Known):
             warn_of_numbers(self, given)
 
     def _wide_enough(self, scales: Scales) -> Scales:
-        """The scales, no smaller than what is known of costs and penalties."""
+        """The scales, at least as large as the known costs and penalties."""
         costs = cast(Mapping[str, float], self.costs or {})
         penalties = [
             max([scale, *self.known.get(name, {}).values()])
@@ -156,12 +158,12 @@ class Task(Known):
         if self.slack is not None:
             slack = number(self.slack, "slack")
             if slack > 1:
-                raise ProblemError(f"slack = {slack!r}: must be at most 1, a share of the limits")
+                raise ProblemError(f"slack = {slack!r}: must be a share of the limits, at most 1")
             object.__setattr__(self, "slack", slack)
 
     @property
     def task(self) -> Task:
-        """Itself: what takes a task takes a problem too, and asks for its task."""
+        """Itself. Functions that take a task also take a problem and read its task."""
         return self
 
     _known = task
@@ -187,7 +189,7 @@ class Task(Known):
 
     @property
     def normal_smallest_cost(self) -> float | None:
-        """As declared, or the smallest of the known costs."""
+        """The declared value, or the smallest known cost."""
         smallest = self.smallest_cost
         if smallest is None and self.costs is not None:
             smallest = min(cast(Named[float], self.costs).values())
@@ -207,9 +209,9 @@ class Task(Known):
 
     @cached_property
     def known_safe_rates(self) -> Floats:
-        """The safe arm's penalty rates that follow from what is known, normalised, [M]; else nan.
+        """The safe arm's penalty rates that follow from known values, normalised, [M], or nan.
 
-        A known penalty per pull, and a share of what the limit is per.
+        They follow from a known penalty per pull, or from a share.
 
         >>> Task(["a", "b"], {"new": "at least 20% for b"}, safe="a").known_safe_rates.tolist()
         [1.0]
@@ -225,7 +227,7 @@ class Task(Known):
 
     @property
     def not_safe(self) -> str:
-        """The first limit that the safe arm is known to break by itself, as messages show it."""
+        """The first limit that the safe arm is known to break, as messages show it."""
         broken = np.flatnonzero(self.known_safe_rates > self.normal_limits * _ROUNDING)
         return self.limit_text(int(broken[0])) if len(broken) else ""
 
@@ -243,9 +245,9 @@ class Task(Known):
 
     @cached_property
     def known_outcomes(self) -> Floats:
-        """What is known of every arm's outcomes, in the user's units, [K, 2 + M]; nan elsewhere.
+        """Every arm's known outcomes, in the user's units, [K, 2 + M]; nan elsewhere.
 
-        Without what follows from another outcome of the same pull: see ``weights``.
+        Outcomes that follow from another outcome of the same pull are in ``weights``.
         """
         found = np.full((self.arm_count, 2 + self.penalty_count), np.nan)
         if self.skip is not None:
@@ -264,13 +266,13 @@ class Task(Known):
 
     @property
     def normal_known(self) -> Floats:
-        """The same, normalised; -1 where nothing is known."""
+        """The known outcomes, normalised; -1 where unknown."""
         found = self.known_outcomes / np.array(self.scales.channels)
         return np.asarray(np.where(np.isnan(found), -1.0, found))
 
     @cached_property
     def weights(self) -> Floats:
-        """Of limits on the cost or reward itself: each arm's part of it, [K, M]; -1 elsewhere."""
+        """For limits on the cost or reward, each arm's weight, [K, M]; -1 for other limits."""
         found = np.full((self.arm_count, self.penalty_count), -1.0)
         for m, limit in enumerate(self.limit_kinds):
             if limit.of in ("cost", "reward"):
@@ -279,7 +281,7 @@ class Task(Known):
 
     @property
     def knows_something(self) -> bool:
-        """Whether some outcome need not be told."""
+        """Whether some outcome is known and not reported."""
         known = self.costs is not None or bool(self.known) or self.skip is not None
         return known or len(self.told) < self.penalty_count
 
@@ -292,7 +294,7 @@ class Task(Known):
         types = cast(Types | None, self.contexts)
         if types is None:
             return self
-        made = self._with(arms=row_names(types, self.arms), contexts=None)
+        made = self._with(arms=row_names(types, self.arms), contexts=None, safe=None)
         for name in ("known_outcomes", "weights", "normal_expected"):
             made.__dict__[name] = np.tile(getattr(self, name), (types.count, 1))
         made.__dict__["types"], made.__dict__["whole"] = types.count, self
@@ -304,14 +306,14 @@ class Task(Known):
         return self
 
     def require_as_many(self, penalties: Sequence[object], place: str) -> None:
-        """Raise a ``ProblemError`` that names the place unless all told penalties are there."""
+        """Raise a ``ProblemError`` that names the place if a reported penalty is missing."""
         if len(penalties) != len(self.told):
             raise ProblemError(
-                f"{place}: penalties = {len(penalties)}, limits = {len(self.told)}; must be as many"
+                f"{place}: penalties = {len(penalties)}, limits = {len(self.told)}; must be equal"
             )
 
     def to_toml(self) -> str:
-        """The task as TOML, such that ``from_toml`` gives it back exactly.
+        """The task as TOML; ``from_toml`` restores it exactly.
 
         >>> task = Task(["haiku", "opus"], {"bad": "5% per pull"}, smallest_cost=0.5)
         >>> print(task.to_toml(), end="")
@@ -330,7 +332,7 @@ class Task(Known):
         return "".join([head, *texts]).lstrip()
 
     def head_table(self) -> dict[str, object]:
-        """Name, limits, scales and declarations as TOML entries; empty where as by default."""
+        """Name, limits, scales and declarations as TOML entries; empty if they are the defaults."""
         named, scales = self.has_named_limits, self.scales
         values = [one.number if one.plain else one.table() for one in self.limit_kinds]
         penalties: object = alone(scales.penalties)
@@ -364,7 +366,7 @@ class Task(Known):
 
     @classmethod
     def from_table(cls, table: dict[str, Any]) -> Task:
-        """As ``from_toml``, from the table of the text."""
+        """Same as ``from_toml``, from the parsed table."""
         known_keys(table, (*HEAD_KEYS, *FACT_KEYS))
         arms = table.get("arms", [])
         if not isinstance(arms, list):
@@ -378,7 +380,7 @@ class Task(Known):
 
 
 def holds_task(table: Mapping[str, Any]) -> bool:
-    """Whether the arms of a TOML text, read into a table, have names alone."""
+    """Whether the arms of a parsed TOML text have only names."""
     arms = table.get("arms")
     return (
         bool(arms)
@@ -388,7 +390,7 @@ def holds_task(table: Mapping[str, Any]) -> bool:
 
 
 def read_head(table: Mapping[str, Any]) -> dict[str, Any]:
-    """All but the arms and facts out of a TOML table, as a constructor takes them."""
+    """A TOML table without arms and facts, as arguments of a constructor."""
     with at("scales"):
         given = table.get("scales", {})
         if given == "grow":
@@ -404,7 +406,7 @@ def read_head(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_limits(limits: object, limit: object) -> Named[float | Kind]:
-    """The limits by name, from the long form or the short one; Named are several."""
+    """The limits by name, from ``limits`` or the short ``limit``; Named means several."""
     if limits is not None and limit is not None:
         raise ProblemError(
             f"limit = {shown(limit)}: must not be given beside limits = {shown(limits)}"
@@ -425,12 +427,12 @@ def _read_limits(limits: object, limit: object) -> Named[float | Kind]:
 
 
 def _is_one(limit: Mapping[Any, Any]) -> bool:
-    """Whether a table is of one limit, and not of several by name."""
+    """Whether a table describes one limit and not several by name."""
     return bool(set(limit) & {"at_most", "total", "share"})
 
 
 def _as_several(limit: object) -> list[Any]:
-    """None, a limit or several as a list."""
+    """None, one limit or several limits as a list."""
     if limit is None:
         return []
     if isinstance(limit, str | Kind | Mapping) or not isinstance(limit, Iterable):
@@ -447,7 +449,7 @@ def _one_for_all(costs: Named[float] | None) -> object:
 
 
 def _read_limit(value: object, place: str) -> float | Kind:
-    """A checked limit: the number alone if it is per unit of cost."""
+    """A checked limit: a plain number if it is per unit of cost."""
     with at(place):
         written = as_written(value)
         limit = as_limit(written) if isinstance(written, Kind | Mapping) else None
@@ -461,6 +463,8 @@ def _read_limit(value: object, place: str) -> float | Kind:
 def _check_limit_names(names: Sequence[object]) -> None:
     for name in names:
         if not isinstance(name, str) or not name:
-            raise ProblemError(f"limit name {shown(name)}: must be a string, not empty")
+            raise ProblemError(f"limit name {shown(name)}: must be a non-empty string")
         if name in ("cost", "reward"):
-            raise ProblemError(f"limit name {name!r}: must not be that of another channel")
+            raise ProblemError(
+                f"limit name {name!r}: must differ from the names of the other channels"
+            )

@@ -31,7 +31,7 @@ def table_of(text: str) -> dict[str, Any]:
 
 
 def alone(values: Sequence[object]) -> object:
-    """The only value of a list by itself; a longer list as it is."""
+    """The only value of a list; a longer list unchanged."""
     return values[0] if len(values) == 1 else list(values)
 
 
@@ -54,7 +54,7 @@ def _key(key: str) -> str:
 def _inline(value: object) -> str:
     """A TOML value on one line; rows of numbers take a line each.
 
-    tomli-w by itself would write every law as a separate table.
+    tomli-w would write every distribution as a separate table.
     """
     if isinstance(value, dict):
         return "{ " + ", ".join(_entries(value)) + " }"

@@ -1,4 +1,4 @@
-"""Read values that users give: numbers, outcomes, tables; errors name the place."""
+"""Read values from users: numbers, outcomes, tables. Errors name the place."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def shown(value: object) -> str:
     """``value`` for a message: on one line, with long lists and strings shortened."""
     try:
         return " ".join(_SHORT.repr(value).split())
-    except ValueError:  # Python writes no integers of more than 4300 digits
+    except ValueError:  # Python refuses to print integers of more than 4300 digits
         return f"a {type(value).__name__} too long to show"
 
 
@@ -44,7 +44,7 @@ def number(value: object, place: str) -> float:
 
 
 def outcome(value: object, place: str) -> float:
-    """``value`` as a float of at most ``LARGEST`` in size, as outcomes must be."""
+    """``value`` as a float of at most ``LARGEST`` in size, the bound of outcomes."""
     converted = number(value, place)
     if abs(converted) > LARGEST:
         allowed = f"be at most {LARGEST:g} in size; choose another unit"

@@ -60,7 +60,7 @@ Folder = Annotated[str, Argument("FOLDER")]
 StoreName = Annotated[str, Argument("STORE", "a SQLite file, or postgresql://USER@HOST/DATABASE")]
 TrustPolicy = Annotated[
     Sequence[str],
-    Argument("FILE.py:CLASS", "run this policy where the store names it; see docs/security.md"),
+    Argument("FILE.py:CLASS", "run this policy where the store names it; see docs/operations.md"),
 ]
 CampaignName = Annotated[str, Argument("NAME", "the campaign's name", _campaigns)]
 

@@ -1,4 +1,4 @@
-"""The contracts as test classes: subclass one, name your class, run pytest.
+"""Contracts as test classes: subclass one, name your class, run pytest.
 
 class TestMine(PolicyContract):
     policies = (Mine(), Mine(boldness=2.0))

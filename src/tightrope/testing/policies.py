@@ -1,4 +1,4 @@
-"""What every policy must satisfy."""
+"""The contract of every policy."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _dollars(unit: float = 1.0) -> Problem:
 
 
 def _said_otherwise() -> Problem:
-    """A problem with a limit per pull, and one on the cost per reward, which is not told."""
+    """A problem with a limit per pull, and a limit on the cost per reward, without a penalty."""
     arms = (
         Arm("a", Uniform(5.0, 40.0), Beta(2, 3), {"bad": Beta(2, 3)}),
         Arm("b", TwoPoint(1.0, 50.0, 0.3), Uniform(0.0, 1.0), {"bad": Beta(1, 4)}),
@@ -91,7 +91,7 @@ def _moments(low: float, high: float) -> list[tuple[float, float, float]]:
 
 
 def _unscaled(value: float, scale: float) -> float:
-    """The outcome whose quotient by ``scale`` is exactly ``value``, if there is one."""
+    """The outcome that divided by ``scale`` is exactly ``value``, if there is one."""
     near = value * scale
     for told in (near, math.nextafter(near, math.inf), math.nextafter(near, 0.0)):
         if told / scale == value:
@@ -114,7 +114,7 @@ class _Case:
 
     @cached_property
     def setup(self) -> Setup:
-        """What the policy computes before the first pull."""
+        """The policy's setup before the first pull."""
         return set_up(self.policy, self.problem, self.scaled)
 
     def steps(self, seed: int, run: int) -> list[tuple[int, Sequence[float], Sequence[float]]]:
@@ -123,7 +123,7 @@ class _Case:
 
 
 def _check_it_only_looks(policy: ChoicePolicy, case: _Case) -> None:
-    """Pull every arm three times, then decide with everything but the scratch read-only."""
+    """Pull every arm three times, then decide with everything except the scratch read-only."""
     problem = case.problem
     random, penalties, arms = np.random.default_rng(2), problem.penalty_count, problem.arm_count
     constants = (*case.setup.constants, 0.0)
@@ -147,7 +147,7 @@ def _check_it_only_looks(policy: ChoicePolicy, case: _Case) -> None:
 
 
 class PolicyContract:
-    """What every policy must satisfy, on Bernoulli arms and on arms of every other kind."""
+    """The contract of every policy, on Bernoulli arms and on arms of every other kind."""
 
     policies: ClassVar[Sequence[Policy]] = ()
     problems: ClassVar[Sequence[tuple[Problem, float]]] = (
@@ -247,11 +247,11 @@ class PolicyContract:
                         )
 
     def _changing(self, policy: Policy) -> Sequence[tuple[Problem, float]]:
-        """Problems whose arms change, for policies that do not know the laws."""
+        """Problems whose arms change, for policies that do not know the distributions."""
         return () if policy.knows == "laws" else ((ready_problem("arena-abrupt"), 60.0),)
 
     def test_the_controller_decides_alike_and_survives_a_snapshot(self) -> None:
-        """It is told a plain Python run's outcomes, and saved and restored in the middle."""
+        """It gets the outcomes of a plain Python run, and is saved and restored midway."""
         for case in self._cases():
             policy, problem, steps = case.policy, case.problem, case.steps(3, 0)
             controller = Controller(problem, policy, case.budget, seed=3)

@@ -1,4 +1,4 @@
-"""What every store of campaigns must do."""
+"""The contract of every store of campaigns."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _append(
 
 @contextmanager
 def _refused(kind: type[Exception]) -> Iterator[None]:
-    """What is done here must raise this error."""
+    """The block must raise this error, with one line."""
     told = None
     try:
         yield
@@ -50,14 +50,14 @@ def _refused(kind: type[Exception]) -> Iterator[None]:
 
 
 def _in_threads(*acts: Callable[[], None]) -> None:
-    """Do these at once; raises what one of them raised."""
+    """Run these functions at once; raises the error of one of them."""
     with ThreadPoolExecutor(len(acts)) as pool:
         for done in [pool.submit(act) for act in acts]:
             done.result()
 
 
 def _in_fork(act: Callable[[], object]) -> None:
-    """Do this in a forked process, which must not fail."""
+    """Run a function in a forked process, which must not fail."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
         child = os.fork()
@@ -72,17 +72,17 @@ def _in_fork(act: Callable[[], object]) -> None:
 
 
 class _UndoneError(Exception):
-    """Something went wrong within a turn."""
+    """A deliberate failure within a turn."""
 
 
 class StoreContract:
-    """What every store of campaigns must do: override ``store`` and ``again``."""
+    """The contract of every store of campaigns: override ``store`` and ``again``."""
 
-    durable: ClassVar[bool] = True  # whether another handle, or process, sees what was committed
+    durable: ClassVar[bool] = True  # whether another handle or process sees committed events
 
     def store(self) -> Store:
-        """A new store with nothing in it; it is called once in each test."""
-        raise NotImplementedError("make a store, with nothing in it")
+        """A new, empty store; called once in each test."""
+        raise NotImplementedError("make a new, empty store")
 
     def again(self, store: Store) -> Store:
         """Another handle on the same data; the same handle, if the store is in memory."""
@@ -95,7 +95,7 @@ class StoreContract:
             yield first, second
 
     def test_events_are_read_in_order(self) -> None:
-        """All of them, from a number on, and not more than asked for; every column as it was."""
+        """All events from a number on, at most as many as requested; every column unchanged."""
         with self._two() as (store, other):
             rows = _rows(2500)
             assert store.read("a") == []
@@ -155,7 +155,7 @@ class StoreContract:
             assert store.read("a") == rows
 
     def test_a_log_may_begin_at_any_number(self) -> None:
-        """So a copy of a log whose beginning was archived does."""
+        """A copy of a log whose first events are archived starts like this."""
         with self._two() as (store, _):
             rows = _rows(6)
             _append(store, "a", rows[3:5])
@@ -163,7 +163,7 @@ class StoreContract:
             assert store.read("a") == rows[3:]
 
     def test_an_exception_leaves_nothing(self) -> None:
-        """Whatever was appended or dropped before it."""
+        """After any appends and drops."""
         with self._two() as (store, other):
             with _refused(_UndoneError), store.turn("new") as turn:
                 turn.append(_rows(3, ticket="t"), {1: "a note"})
@@ -251,7 +251,7 @@ class StoreContract:
             assert abs(first - time.time_ns() // 1000) < 600_000_000
 
     def test_old_events_can_be_dropped(self) -> None:
-        """Those after them stay, and the log goes on."""
+        """Later events stay, and the log continues."""
         with self._two() as (store, other):
             rows = _rows(8, ticket="t")
             _append(store, "a", rows[:6])
@@ -330,7 +330,7 @@ class StoreContract:
                 assert store.notes(name) == dict.fromkeys(range(1, 21), name)
 
     def test_a_backup_is_a_file_with_everything(self) -> None:
-        """It opens as a store of its own; a path that exists is refused, and nothing is left."""
+        """The copy opens as a store; an existing path is refused, and nothing is left."""
         with self._two() as (store, _), tempfile.TemporaryDirectory() as folder:
             _append(store, "a", _rows(6, ticket="t"), {2: "\u2713"})
             _append(store, "b\u2713", _rows(2))
@@ -379,7 +379,7 @@ class StoreContract:
             assert len(store.read("a")) == seen
 
     def test_what_was_committed_stays(self) -> None:
-        """After the handle was closed, twice; a closed handle takes nothing."""
+        """After the handle was closed twice; a closed handle accepts nothing."""
         if not self.durable:
             return
         with self._two() as (store, other):

@@ -1,6 +1,4 @@
-"""Every bound of the paper at a budget, the budget from which each is nontrivial, and the limit of
-learning.
-"""
+"""The paper's bounds at a budget, the budgets from which they bind, and the limit of learning."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ from tightrope.theory.problem_constants import TheoryConstants, constants
 __all__ = ["Bound", "bounds", "learning_bounds", "smallest_budget"]
 
 MOST_DOUBLINGS = 100  # budgets up to 2^100 are searched
-MOST_ARMS = 2000  # whose divergences are computed for the table, where laws are not Bernoulli
+MOST_ARMS = 2000  # for the divergences of other distributions than Bernoulli
 SMALLEST, LARGEST = 1e-15, 1e15  # allowed range of v0, delta0 and alpha, as for policies
 
 
@@ -29,12 +27,11 @@ SMALLEST, LARGEST = 1e-15, 1e15  # allowed range of v0, delta0 and alpha, as for
 class Bound:
     """One bound at one budget, in the user's units.
 
-    ``label``: where it stands in the paper, such as Theorem 1.
-    ``value``: what holds; infinite where nothing does. ``printed``: the paper's own expression,
-    where it has one. ``trivial``: what is known without any theorem, or None; for the lower end of
-    a range, its upper end. ``bites_from``: the smallest budget from which ``value`` is below that;
-    None if no budget up to 2^100 is.
-    ``obstacle``: what takes this budget out of the bound's reach, or nothing.
+    ``label``: its place in the paper, such as Theorem 1. ``value``: the proved bound; infinite if
+    there is none. ``printed``: the paper's own expression, if it has one. ``trivial``: the bound
+    without any theorem, or None; for the lower end of a range, its upper end. ``bites_from``: the
+    smallest budget from which ``value`` is below that; None if no budget up to 2^100 is.
+    ``obstacle``: why the bound does not apply at this budget, or "".
     """
 
     name: str
@@ -52,7 +49,7 @@ def bounds(
 ) -> list[Bound]:
     """Every bound of the paper for a problem at a budget, with the two policies' schedules.
 
-    After them the limit of learning, as ``learning_bounds`` has it.
+    The last rows are the limit of learning, see ``learning_bounds``.
 
     >>> from tightrope.problem.ready import ready_problem
     >>> found = {bound.name: bound for bound in bounds(ready_problem("paper"), 10_000)}
@@ -81,7 +78,8 @@ def bounds(
 def learning_bounds(problem: Problem, budget: float) -> list[Bound]:
     """The limit of learning for a problem with any number of limits: C, C log B, and its share.
 
-    Lower bounds, of every consistent policy's regret in the end (``docs/learning-limit.md``).
+    They are asymptotic lower bounds on every consistent policy's regret
+    (``docs/learning-limit.md``).
 
     >>> from tightrope.problem.ready import ready_problem
     >>> [round(one.value, 4) for one in learning_bounds(ready_problem("arena-two-limits"), 10_000)]
@@ -91,7 +89,9 @@ def learning_bounds(problem: Problem, budget: float) -> list[Bound]:
     normalised, obstacle, note = _normalised(problem, budget), "", ""
     constant = math.inf  # not known
     if problem.bernoulli() is None and problem.arm_count > MOST_ARMS:
-        obstacle = f"learning: not computed here for more than {MOST_ARMS:,} arms of such laws"
+        obstacle = (
+            f"learning: not computed here for more than {MOST_ARMS:,} arms with such distributions"
+        )
     else:
         found = learning_limit(problem)
         obstacle, note = found.obstacle, _learning_note(found)
@@ -109,11 +109,11 @@ def learning_bounds(problem: Problem, budget: float) -> list[Bound]:
 
 
 def _learning_note(found: LearningLimit) -> str:
-    """Which arms the constant comes from."""
+    """The arms that contribute to the constant."""
     parts = found.loss * found.pulls
     outside = int((found.loss > 0.0).sum())
     if not outside:
-        return "no arm loses beside the best mixture"
+        return "no arm outside the best mixture loses reward"
     most = int(parts.argmax())
     many = f"{outside} arm{'s' * (outside != 1)} outside the mixture"
     return f"{many}; the most from {found.names[most]}: {parts[most]:.4g}"
@@ -421,7 +421,7 @@ def _delta0_rows(
 
 
 def _outside(policy: str, delta: float, slack: float, name: str) -> str:
-    """The obstacle if delta is not below the slack, in penalty per unit of cost; else "".
+    """The obstacle if delta is not below the slack, in penalty per unit of cost, or "".
 
     epsilon is per pull in the paper; here it is per unit of the largest cost of one pull.
     """

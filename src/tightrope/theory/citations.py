@@ -55,7 +55,7 @@ LABEL = re.compile("|".join(map(re.escape, sorted(CITED, key=len, reverse=True))
 
 
 def cited(text: str) -> str:
-    """The text with the paper's numbers in place of labels.
+    """The text with the paper's numbers instead of labels.
 
     >>> cited("fig:Constraint_Violation_3, thm:regret")
     'Figure 1 (e), Theorem 1'

@@ -1,11 +1,11 @@
 """The paper's constants and bounds as functions, with every constant written out.
 
 All numbers are normalised (outcomes in [0, 1], one penalty); only ``bounds`` uses the user's units.
-Each function cites a result of the paper. Where a proof in the paper does not hold, the function
+Each function cites a result of the paper. If a proof in the paper does not hold, the function
 computes a statement that does hold, and ``printed_...`` computes the paper's own, for comparison;
-``docs/theory.md`` gives the corrected proofs. Most of them rest on two facts. N(B) is a stopping
-time and the last pull costs at most 1, so B < E[S_N] <= B + 1 under any policy. And a sum up to
-N(B) must not be replaced by one up to n_0(B) >= N(B): the terms in between can have either sign.
+``docs/theory.md`` gives the corrected proofs. Most of them use two facts. N(B) is a stopping time
+and the last pull costs at most 1, so B < E[S_N] <= B + 1 under any policy. And a sum up to N(B)
+must not be replaced by one up to n_0(B) >= N(B): the terms in between can have either sign.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def stationary_total(budget: float, rate: float) -> tuple[float, float]:
 
 
 def optimality_gap(known: TheoryConstants) -> float:
-    """Upper bound on OPT(B) less what pi* earns, at any budget (Proposition 1)."""
+    """Upper bound on OPT(B) minus the reward of pi*, at any budget (Proposition 1)."""
     return known.reward_rate
 
 
@@ -106,7 +106,7 @@ def optimality_gap_violation(known: TheoryConstants, budget: float) -> float:
 
 
 def regret_decomposition(known: TheoryConstants, budget: float, reward_rate: float) -> float:
-    """Upper bound on OPT(B), and so pi*'s reward, less a policy's reward (Lemma 1).
+    """Upper bound on OPT(B), and so pi*'s reward, minus a policy's reward (Lemma 1).
 
     ``reward_rate``: the policy's E[reward] / E[cost], both up to N(B).
     """
@@ -202,7 +202,7 @@ def queue_mean(known: TheoryConstants, drift_of: DriftOf, v: float, delta: float
     """Upper bound on E[Q_n] at any n (proof of Proposition 2), by Hajek's Theorem 2.3.
 
     The best share is taken.
-    P(Q_n >= z) <= exp(-eta z) + exp(eta (l + 1 - z)) / (1 - rho). The paper says 'some eta'; here
+    P(Q_n >= z) <= exp(-eta z) + exp(eta (l + 1 - z)) / (1 - rho). The paper leaves eta open; here
     Hoeffding's lemma gives eta = 4 rate / span^2 and rho = exp(-2 rate^2 / span^2).
     """
     drifts = [drift_of(known, v, delta, float(share)) for share in SHARES]
@@ -240,10 +240,10 @@ def lyoff_schedule(budget: float, v0: float, delta0: float) -> tuple[float, floa
 
 
 def lyoff_delta0(known: TheoryConstants, budget: float, v0: float) -> tuple[float, float]:
-    """Between which delta0 the proof of Proposition 2, corrected, gives a violation below 0.
+    """The range of delta0 for which the corrected proof of Proposition 2 gives a violation below 0.
 
-    Above the first, delta B exceeds l* of Lemma 3, to first order the bound on the queue; below the
-    second, delta < epsilon at this budget. A sufficient condition.
+    Above the lower end, delta B exceeds l* of Lemma 3, to first order the bound on the queue; below
+    the upper end, delta < epsilon at this budget. A sufficient condition.
     """
     return v0 * known.r_max / known.epsilon, known.epsilon * math.sqrt(budget)
 
@@ -251,7 +251,7 @@ def lyoff_delta0(known: TheoryConstants, budget: float, v0: float) -> tuple[floa
 def printed_delta0(known: TheoryConstants, budget: float, v0: float) -> tuple[float, float]:
     """The range of delta0 that Proposition 2 and Theorem 1 both print.
 
-    In Theorem 1 its upper end lets delta reach c sqrt(log B), where the theorem asks for delta < c.
+    In Theorem 1 its upper end lets delta reach c sqrt(log B), but the theorem requires delta < c.
     """
     return v0 * known.r_max / known.epsilon, known.limit * math.sqrt(budget)
 
@@ -308,10 +308,10 @@ def lyon_schedule(budget: float, v0: float, delta0: float) -> tuple[float, float
 
 
 def lyon_delta0(known: TheoryConstants, budget: float, v0: float) -> tuple[float, float]:
-    """Between which delta0 the proof of Theorem 1, corrected, gives a violation below 0.
+    """The range of delta0 for which the corrected proof of Theorem 1 gives a violation below 0.
 
-    Above the first, delta B exceeds l* of Lemma 6; below the second, delta < epsilon / 2 at this
-    budget. A sufficient condition; the range is empty at small budgets.
+    Above the lower end, delta B exceeds l* of Lemma 6; below the upper end, delta < epsilon / 2 at
+    this budget. A sufficient condition; the range is empty at small budgets.
 
     >>> from tightrope.problem.ready import ready_problem
     >>> low, high = lyon_delta0(constants(ready_problem("paper")), 1e7, v0=1.0)
@@ -351,7 +351,7 @@ def confidence_failure(known: TheoryConstants, budget: float, alpha: float) -> f
 
 
 def _inner_radius(known: TheoryConstants) -> float:
-    """The largest part of rad that the means may err by and both halves of Lemma 5 hold.
+    """The largest error of the means, as a part of rad, for which both halves of Lemma 5 hold.
 
     The index has *empirical* rates and costs in its bonus. With errors of at most x rad, and
     rad <= u mu_min, it is a lower bound if x^2 u <= 1 - x, and within 2 rad (1 + rate) / E[X]
@@ -403,7 +403,7 @@ def lyon_violation(
 def printed_lyon_regret(
     known: TheoryConstants, budget: float, v: float, delta: float, alpha: float
 ) -> float:
-    """What the proof of Theorem 1 adds up to as printed, with exploration and pi*'s gap."""
+    """The sum of the terms in the printed proof of Theorem 1, with exploration and pi*'s gap."""
     queue, square = queue_max(known, online_drift, v, delta, budget), known.mu_min**2
     radii = 4.0 * math.sqrt(2.0 * alpha * known.arm_count * budget * math.log(budget))
     waiting = 2.0 * delta * budget * queue if delta else 0.0

@@ -3,21 +3,21 @@
 An arm k outside the best mixture loses ``loss_k = g x_k + lambda . y_k - r_k`` per pull, with x, r
 and y its mean cost, reward and penalties, lambda the multipliers of the limits and
 g = r* - lambda . c. It must still be pulled log B / ``divergence_k`` times: the least
-Kullback-Leibler divergence from its law to one with which it would enter the mixture, that is, with
-a mean gain r' - lambda . y' - g x' >= 0. So
+Kullback-Leibler divergence from its distribution to one with which it would enter the mixture, that
+is, with a mean gain r' - lambda . y' - g x' >= 0. So
 
     C = sum of loss_k / divergence_k over the arms outside.
 
-The laws among which the least is sought: any on [0, largest outcome] for each channel, channels
-drawn on their own independent, those drawn together with the cost with any joint law. For channels
-that are 0 or the largest outcome this is the Bernoulli family. ``docs/learning-limit.md`` has the
-statement, its proof, and what it assumes.
+The minimum is over all distributions on [0, largest outcome] for each channel: channels with their
+own draws are independent, those that share the cost's draw have any joint distribution. For
+channels that are 0 or the largest outcome this is the Bernoulli family. ``docs/learning-limit.md``
+has the statement and its assumptions, ``docs/promises.md`` the proof.
 
-Computed in normalised units. For a price nu of the gain, the law G that minimises
-KL(F, G) - nu E_G[gain] has the density 1 / (eta - nu gain) with respect to F, and what that leaves
-of its mass at the largest gain (Honda and Takemura 2010); nu is the root of E_G[gain] = 0.
+Computed in normalised units. For a price nu of the gain, the distribution G that minimises
+KL(F, G) - nu E_G[gain] has the density 1 / (eta - nu gain) with respect to F, and the rest of its
+mass at the largest gain (Honda and Takemura 2010); nu is the root of E_G[gain] = 0.
 
-Letters: K arms, M limits, J = 2 + M channels (cost, reward, penalties), N points of a law.
+Letters: K arms, M limits, J = 2 + M channels (cost, reward, penalties), N points of a distribution.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ NODES, FEW_NODES = 64, 4  # points of a density: where the table is one cell, an
 
 @dataclass(frozen=True, eq=False)
 class LearningLimit:
-    """What learning costs on a problem at least, in the user's units; see the module.
+    """A lower bound on the cost of learning a problem, in the user's units; see the module.
 
     ``loss`` [K]: reward lost per pull, 0 for arms in the best mixture or tied with it.
-    ``divergence`` [K]: in nats per pull; infinite where no law lets the arm enter, nan where there
-    is no loss. ``price``: g, what a unit of cost must earn beside the penalties' price, and
-    ``multiplier`` [M] the price of a unit of penalty. ``obstacle``: why there is no constant, or
-    nothing; then every divergence is nan.
+    ``divergence`` [K]: in nats per pull; infinite if no distribution lets the arm enter, nan if
+    there is no loss. ``price``: g, the required reward per unit of cost after the price of
+    penalties; ``multiplier`` [M]: the price of a unit of penalty. ``obstacle``: why there is no
+    constant, or ""; then every divergence is nan.
     """
 
     names: Sequence[str]
@@ -74,13 +74,13 @@ class LearningLimit:
 
     @cached_property
     def pulls(self) -> Floats:
-        """How often each arm must be pulled beside the mixture, per unit of log B, [K]."""
+        """The necessary pulls of each arm outside the mixture, per unit of log B, [K]."""
         outside = self.loss > 0.0
         return np.divide(1.0, self.divergence, out=np.zeros(len(self.loss)), where=outside)
 
     @property
     def constant(self) -> float | None:
-        """C, in units of reward; None where there is an ``obstacle``."""
+        """C, in units of reward; None if there is an ``obstacle``."""
         return None if self.obstacle else float(self.loss @ self.pulls)
 
     def regret(self, budget: float) -> float | None:
@@ -92,10 +92,9 @@ class LearningLimit:
 def learning_limit(problem: Problem, smallest_cost: float | None = None) -> LearningLimit:
     """The limit of learning of a problem with any number of limits.
 
-    ``smallest_cost``: a lower bound on every arm's mean cost that policies are told, in units of
-    cost; laws below it are then no alternatives. By default they are told nothing but the task's
-    limits and scales. InfeasibleError where no mixture keeps the limits, ProblemError where the
-    arms change.
+    ``smallest_cost``: a lower bound on every arm's mean cost that policies know, in units of cost;
+    distributions below it are then no alternatives. By default policies know only the task's limits
+    and scales. InfeasibleError if no mixture keeps the limits, ProblemError if the arms change.
 
     >>> from tightrope.problem.ready import ready_problem
     >>> found = learning_limit(ready_problem("arena-random-5"))
@@ -132,7 +131,7 @@ def learning_limit(problem: Problem, smallest_cost: float | None = None) -> Lear
 
 
 def _least_cost(problem: Problem, smallest_cost: float | None) -> float:
-    """The mean cost that policies are told is the least, normalised; 0 if they are told none."""
+    """The smallest mean cost that policies know, normalised; 0 if they know none."""
     if smallest_cost is None:
         return 0.0
     told, most = number(smallest_cost, "smallest_cost"), problem.moments.smallest_cost
@@ -143,9 +142,9 @@ def _least_cost(problem: Problem, smallest_cost: float | None) -> float:
 
 
 def _obstacle(problem: Problem, mixture: BestMixture) -> str:
-    """Why the multipliers may not be unique, or nothing.
+    """Why the multipliers may not be unique, or "".
 
-    They are if as many arms as binding limits, and one, share the cost: then no arm can enter at
+    They are unique if one more arm than binding limits shares the cost: then no arm can enter at
     their prices without earning more.
     """
     if which := problem.not_per_cost:
@@ -161,8 +160,8 @@ def _obstacle(problem: Problem, mixture: BestMixture) -> str:
 
 
 def _divergences(problem: Problem, arms: Indices, gain: Floats, least: float) -> Floats:
-    """The divergences of some arms; ``gain`` [J]: what a unit of each channel is worth."""
-    best = gain[1] + gain[0] * (least if gain[0] < 0.0 else 1.0)  # of any law
+    """The divergences of some arms; ``gain`` [J]: the value of a unit of each channel."""
+    best = gain[1] + gain[0] * (least if gain[0] < 0.0 else 1.0)  # of any distribution
     if best <= 0.0:
         return np.full(len(arms), math.inf)
     odds = problem.bernoulli()
@@ -207,26 +206,27 @@ def _tilted_odds(odds: Floats, tilt: Floats, least: float) -> Floats:
 
 
 def _bernoulli_divergence(odds: Floats, other: Floats) -> Floats:
-    """KL between Bernoulli laws, element by element."""
+    """KL between Bernoulli distributions, element by element."""
     from scipy.special import rel_entr
 
     return np.asarray(rel_entr(odds, other) + rel_entr(1.0 - odds, 1.0 - other))
 
 
-# --- other laws, arm by arm ---------------------------------------------------------------
+# --- other distributions, arm by arm
+# ---------------------------------------------------------------
 
 
 class JointChannels(NamedTuple):
-    """Channels of an arm that are drawn together: any joint law on their box is an alternative."""
+    """Channels of an arm with a common draw: any joint distribution is an alternative."""
 
     weights: Floats  # [N] sum to 1
     points: Floats  # [N, D] outcomes in [0, 1]
-    gain: Floats  # [D] what a unit of each channel is worth
+    gain: Floats  # [D] the value of a unit of each channel
     has_cost: bool  # the first channel is the cost
 
 
 def _blocks(problem: Problem, arm: Arm, gain: Floats) -> list[JointChannels]:
-    """The channels of an arm, those that share a draw in one block."""
+    """The channels of an arm in blocks that share a draw."""
     sources, scales = np.array(arm.sources), problem.scales.channels
     cells, laws, found = arm.cells(), arm.laws, []
     for source in np.unique(sources):
@@ -262,7 +262,7 @@ def _points(tables: Sequence[Cells]) -> tuple[Floats, Floats]:
 
 
 def _divergence(blocks: Sequence[JointChannels], least: float) -> float:
-    """The least divergence to laws whose gain is not negative and whose mean cost is ``least``."""
+    """The least divergence to distributions with a gain of 0 or more; mean cost ``least``."""
 
     def gain(price: float) -> float:
         return sum(_tilted(block, price, least).gain for block in blocks)
@@ -277,10 +277,10 @@ def _divergence(blocks: Sequence[JointChannels], least: float) -> float:
 
 
 class Tilted(NamedTuple):
-    """The law that minimises divergence less price times gain: its gain, and that minimum."""
+    """The distribution with the least divergence minus price times gain: its gain, that minimum."""
 
     gain: float
-    divergence: float  # less price times gain: the divergence itself where all gains add up to 0
+    divergence: float  # minus price times gain: the divergence itself if all gains add up to 0
 
 
 def _tilted(block: JointChannels, price: float, least: float) -> Tilted:
@@ -293,7 +293,7 @@ def _tilted(block: JointChannels, price: float, least: float) -> Tilted:
         def over(rise: float) -> float:
             return float(_tilted_means(block, tilt + rise * unit)[0][0]) - least
 
-        most = abs(float(tilt[0]))  # undoes the cost's own tilt, if not that of what goes with it
+        most = abs(float(tilt[0]))  # undoes the cost's own tilt
         while over(most) < -ROUNDING and most < MOST_PRICE:
             most *= 2.0
         rise = _root(over, 0.0, most)
@@ -328,7 +328,7 @@ def _tilted_means(block: JointChannels, tilt: Floats) -> tuple[Floats, float]:
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """Where a monotone function is 0, between two ends; the nearer end where rounding hides it."""
+    """The root of a monotone function between two ends; the nearer end if rounding hides it."""
     from scipy.optimize import brentq
 
     at_low, at_high = function(low), function(high)

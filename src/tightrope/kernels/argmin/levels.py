@@ -291,7 +291,7 @@ def _chain(places: Any, links: Any, row: int, head: int, place: int) -> bool:
 
 @cache
 def finder(spec: Spec) -> Any:
-    """Look up a copy with the same terms as a place in the hash table; else a free slot."""
+    """Look up a copy with the same terms as a place in the hash table, or a free slot."""
     terms = 2 * spec.channels
     mixer = np.uint64(0x9E3779B97F4A7C15)
     shift = np.uint64(29)
@@ -393,7 +393,7 @@ def scaler(spec: Spec) -> Any:
 
 @cache
 def adapter(spec: Spec) -> Any:
-    """Widen a level's window where the state has left it; narrow it if the state is inside."""
+    """Widen a level's window on the side where the state left it; narrow it if it is inside."""
     penalties, scale = spec.penalties, scaler(spec)
 
     def adapt(memory, level, now):
@@ -423,7 +423,7 @@ def narrower(spec: Spec) -> Any:
     ``best`` is some arm's current index: its distance to the plane, estimated from a sample, tells
     whether the window is too wide before all places are gone through. The ``some`` places from
     ``first`` on hold arms that are or were close to the best. It is long because its functions
-    share what it fetches first.
+    share the values that it fetches first.
     """
     frame, guess, fill, scale = framer(spec), guesser(spec), filler(spec), scaler(spec)
     lower, scan, plane = lowerer(spec), scanner(spec), planer(spec)

@@ -1,4 +1,4 @@
-"""Where campaigns are kept: a SQLite file, a PostgreSQL database, memory."""
+"""Stores of campaigns: a SQLite file, a PostgreSQL database, memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Saved", "Store", "Turn", "open_store"]
 def open_store(url: str | Store, *, create: bool = True) -> Store:
     """The store at a path (SQLite), at ``postgresql://...``, or ``memory:``.
 
-    ``create``: whether a file, or tables, that do not exist are made.
+    ``create``: whether to create a missing file or missing tables.
     """
     if isinstance(url, Store):
         return url
@@ -28,7 +28,7 @@ def open_store(url: str | Store, *, create: bool = True) -> Store:
         allowed = "a path of a file, postgresql://..., or memory:"
         scheme = text.partition("://")[0]
         raise InputError(f"store = '{scheme}://...': must be {allowed}")
-    if text.startswith("-"):  # an option that went astray, and no file that a shell could name
+    if text.startswith("-"):  # a misplaced option of the shell, not a file
         raise InputError(f"store = {text!r}: must not begin with '-'; './{text}' names such a file")
     from tightrope.live.stores.sqlite import SQLiteStore
 

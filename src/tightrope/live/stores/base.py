@@ -1,13 +1,13 @@
-"""What a store of campaigns does: it keeps logs, one turn at a time.
+"""The interface of stores, which keep the logs of campaigns, one turn at a time.
 
 Promises kept here:
 
-P1 *Durable.* What a turn appended is on the disk, or in the database's log, when the turn has ended
-   without an error; a turn that ended with one left nothing, or it is not known: then the next turn
-   tells.
-P9 *Fair turns.* One holder of a campaign's turn at a time; whoever waits is served in order, or
-   gets a ``StoreBusyError`` after the deadline. Correctness never depends on the queue: the log's
-   primary key (campaign, seq) refuses a second event of a number.
+P1 *Durable.* A turn that ends without an error has written its events to the disk or the database's
+   log. A turn that ends with an error has written nothing, or its outcome is unknown; the next turn
+   finds out.
+P9 *Fair turns.* A campaign's turn has one holder at a time. Waiting processes are served in order;
+   one that waits past the deadline raises ``StoreBusyError``. Correctness never depends on the
+   queue: the log's primary key (campaign, seq) rejects a second event with the same number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = [
     "require_next",
 ]  # fmt: skip
 
-DEADLINE = 10.0  # seconds that one waits for a turn
+DEADLINE = 10.0  # seconds to wait for a turn
 FORMAT = 1  # of the tables; a newer one is not opened
 COLUMNS = ", ".join(Row._fields)
 
@@ -39,7 +39,7 @@ class Saved(NamedTuple):
 
 
 class Turn(ABC):
-    """A campaign's turn: a transaction that sees the whole log and that nobody else is in."""
+    """A campaign's turn: an exclusive transaction that sees the whole log."""
 
     @abstractmethod
     def now(self) -> int:
@@ -59,38 +59,38 @@ class Turn(ABC):
 
     @abstractmethod
     def drop(self, upto: int) -> None:
-        """Remove the events up to this number, which were archived, and snapshots before it."""
+        """Remove the archived events up to this number, and the snapshots before it."""
 
 
 class Store(ABC):
-    """Keeps campaigns by name. Handles may be used from several threads, and after a fork."""
+    """Keeps campaigns by name. Handles are thread-safe and work after a fork."""
 
     url: str
     deadline: float = DEADLINE
 
     @abstractmethod
     def names(self) -> list[str]:
-        """The campaigns that there are."""
+        """The names of the campaigns."""
 
     @abstractmethod
     def turn(
         self, name: str, waiting: Callable[[], int] | None = None
     ) -> AbstractContextManager[Turn]:
-        """The turn of a campaign, new or not: committed at the end, undone after an exception.
+        """The turn of a campaign, new or not: committed at the end, rolled back after an exception.
 
-        ``waiting`` may be called while others have it: it follows what is committed already, and
-        returns the number of the last event that it knows.
+        ``waiting`` may be called while others hold the turn. It reads the committed events and
+        returns the number of the last one.
         """
 
     @abstractmethod
     def read(
         self, name: str, after: int = 0, count: int = 1000, tickets: Sequence[str] | None = None
     ) -> list[Row]:
-        """Committed events, outside of any turn; of some tickets only, if these are given."""
+        """Committed events, outside of any turn; only those of ``tickets``, if given."""
 
     @abstractmethod
     def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
-        """The notes by number of event, after those to ``forget`` were deleted."""
+        """The notes by number of event, after deleting those to ``forget``."""
 
     @abstractmethod
     def save(self, name: str, saved: Saved) -> None:
@@ -101,32 +101,32 @@ class Store(ABC):
         """The last snapshot, or the last one of an event up to this number."""
 
     def head(self, name: str) -> tuple[int, bytes] | None:
-        """Number and hash of a log's last event, as recorded beside the log; None: not recorded.
+        """Number and hash of a log's last event, as recorded separately; None if not recorded.
 
-        The log may have later events, which a version before 0.3 appended.
+        The log may have later events, appended by a version before 0.3.
         """
         return None
 
     def faults(self) -> list[str]:
-        """What the database's own check finds wrong with its files, a few lines at most."""
+        """The faults that the database's own check finds, a few lines at most."""
         return []
 
     @abstractmethod
     def backup(self, path: str) -> None:
-        """Copy everything to a new SQLite file, as of one moment, while others go on."""
+        """Copy a consistent state to a new SQLite file, while others go on."""
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of files and connections; what was committed stays."""
+        """Close files and connections."""
 
 
 def as_rows(found: Iterable[tuple[Any, ...]]) -> list[Row]:
-    """Events as a database gives them."""
+    """Events from rows of a database."""
     return [new(Row, one) for one in found]
 
 
 def require_next(rows: Sequence[Row], head: int | None) -> None:
-    """Raise unless events follow the last one, which has number ``head``; None: there is none."""
+    """Raise unless events follow the last one, number ``head``; None if there is none."""
     for number, row in enumerate(
         rows, start=rows[0].seq if head is None and rows else (head or 0) + 1
     ):
@@ -135,7 +135,7 @@ def require_next(rows: Sequence[Row], head: int | None) -> None:
 
 
 def require_known_format(store: str, version: int) -> None:
-    """Raise if a newer program made a store's tables."""
+    """Raise if a newer program created a store's tables."""
     if version > FORMAT:
         raise HaltedError(
             f"store {store!r}: its format is {version}; must be at most {FORMAT}: a newer"

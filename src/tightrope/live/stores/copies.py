@@ -15,12 +15,12 @@ __all__ = ["copy_campaign", "copy_file", "copy_into_file", "new_file"]
 def new_file(path: str) -> str:
     """The path of a file that must not exist yet."""
     if os.path.exists(path):
-        raise InputError(f"file {path!r}: exists; must be a new one")
+        raise InputError(f"file {path!r}: already exists; must be a new file")
     return path
 
 
 def copy_file(source: str, path: str) -> None:
-    """All of a SQLite file, as of one moment; nothing is left after a failure."""
+    """Copy a consistent state of a SQLite file; a failure leaves no file."""
     part = new_file(new_file(path) + ".part")
     try:
         with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(part)) as new:
@@ -33,7 +33,7 @@ def copy_file(source: str, path: str) -> None:
 
 
 def copy_campaign(source: Store, target: Store, name: str) -> None:
-    """A campaign as it is committed, with its notes and snapshots."""
+    """Copy the committed events of a campaign, with its notes and snapshots."""
     after = 0
     while rows := source.read(name, after, 5000):
         with target.turn(name) as turn:
@@ -49,7 +49,7 @@ def copy_campaign(source: Store, target: Store, name: str) -> None:
 
 
 def copy_into_file(store: Store, path: str) -> None:
-    """Each campaign as it is committed when its turn comes; nothing is left after a failure."""
+    """Copy each campaign in its own turn; a failure leaves no file."""
     from tightrope.live.stores.sqlite import SQLiteStore
 
     part = new_file(new_file(path) + ".part")

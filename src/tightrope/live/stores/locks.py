@@ -1,4 +1,4 @@
-"""Who writes to a SQLite file next: two locks of the kernel beside it, taken in order."""
+"""The order of writers to a SQLite file: two kernel locks beside it, taken in order."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from contextlib import suppress
 __all__ = ["BESIDE", "Locks"]
 
 BESIDE = (".queue", ".turn")  # the files of the locks
-THREAD_STAYS = 1.0  # seconds that a thread waits for the next wait in line
+THREAD_STAYS = 1.0  # seconds that an idle thread stays for the next wait
 
 
 def locked() -> threading.Lock:
-    """A lock that is taken."""
+    """A held lock."""
     made = threading.Lock()
     made.acquire()
     return made
 
 
 class Locks:
-    """The two locks beside the file; waiting for them ends at a deadline.
+    """The two locks beside the file; a wait for them ends at a deadline.
 
-    A thread waits in the kernel's order, because nothing ends such a wait in time if a holder was
-    stopped. It stays for a while, for the next wait.
+    A separate thread waits for the kernel's locks, because such a wait has no timeout if the holder
+    was stopped. The thread stays for a while, for the next wait.
     """
 
     def __init__(self, path: str) -> None:
@@ -34,15 +34,15 @@ class Locks:
                        for end in BESIDE]  # fmt: skip
         self._mutex = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._start = locked()  # open when the thread has to line up again
-        self._next, self._got = locked(), locked()  # open when one is next, and has the turn
-        self._queued = False  # whether the queue's lock was taken before the thread lines up
+        self._start = locked()  # released when the thread must queue again
+        self._next, self._got = locked(), locked()  # released when next, and in turn
+        self._queued = False  # whether the queue's lock was held before the thread queues
         self._in_line = self._wanted = self._given = self._closed = False
 
     def acquire(self, seconds: float, waiting: Callable[[], object] | None = None) -> bool:
-        """Whether the turn was given in time; ``waiting`` is called when one is the next."""
+        """Whether the turn came in time; ``waiting`` is called when this process is next."""
         queue, turn = self._files
-        if self._in_line:  # still, from a wait that was given up
+        if self._in_line:  # still held from an abandoned wait
             return self._wait(seconds, None)
         self._queued = False
         try:
@@ -65,14 +65,14 @@ class Locks:
                 waiting()
             if self._got.acquire(timeout=max(until - time.monotonic(), 0.0)):
                 return True
-        except BaseException:  # interrupted: the turn must not stay with nobody
+        except BaseException:  # interrupted: the turn must be released
             if not self._given_up():
                 self.release()
             raise
         return not self._given_up()
 
     def _send_thread(self) -> None:
-        """Have a thread line up."""
+        """Make a thread queue for the locks."""
         self._in_line, self._given = True, False
         self._next, self._got = locked(), locked()
         if self._thread is None:
@@ -120,7 +120,7 @@ class Locks:
         fcntl.flock(self._files[1], fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of the files, as soon as no thread waits for them."""
+        """Close the files as soon as no thread waits for them."""
         with self._mutex:
             self._wanted, self._closed = False, True
             if not self._in_line:
@@ -129,11 +129,11 @@ class Locks:
                 self._start.release()
 
     def close_forked(self) -> None:
-        """Close a parent's files: its locks would outlive its death. Its threads are not here."""
+        """Close the parent's files after a fork, or its locks would outlive it."""
         self._close_files()
 
     def _close_files(self) -> None:
         for file in self._files:
             with suppress(OSError):
                 os.close(file)
-        self._files = [-1, -1]  # the numbers may be given to other files
+        self._files = [-1, -1]  # the file descriptors may be reused

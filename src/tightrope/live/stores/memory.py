@@ -1,4 +1,4 @@
-"""Campaigns in memory, for tests and studies: nothing survives the process."""
+"""Campaigns in memory, for tests and studies; they end with the process."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MemoryLog:
 
 
 class MemoryTurn(Turn):
-    """A turn that keeps its events aside until it ends."""
+    """A turn that holds its events back until it ends."""
 
     def __init__(self, store: MemoryStore, name: str) -> None:
         self._store, self._name, self._log = store, name, store._logs[name]
@@ -54,7 +54,7 @@ class MemoryTurn(Turn):
 
     def append(self, rows: Sequence[Row], notes: Mapping[int, str]) -> None:
         if rows and not self._log.rows and not self.rows:
-            self._log.first = rows[0].seq  # a copy of a log whose beginning was archived
+            self._log.first = rows[0].seq  # a copy of a log whose first events are archived
         head = self._log.first + len(self._log.rows) + len(self.rows) - 1
         require_next(rows, head)
         self.rows.extend(rows)
@@ -75,7 +75,7 @@ class MemoryTurn(Turn):
         self._log.lock.release()
 
     def _commit(self) -> None:
-        """Add what was kept aside to the log."""
+        """Add the held events to the log."""
         log = self._log
         log.rows.extend(self.rows)
         log.notes.update(self.notes)
@@ -128,4 +128,4 @@ class MemoryStore(Store):
         copy_into_file(self, path)
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing."""

@@ -1,17 +1,18 @@
 """Campaigns in a PostgreSQL database, for any number of machines.
 
-A turn is a transaction that has locked the campaign's row. Who waits for it is served in the order
-of PostgreSQL's own queue; a later statement reads the log, so that it sees what the one before has
-committed (READ COMMITTED). Where several processes write, one first waits for an advisory lock:
-who has it is the next, and follows the log up to then while another one has the turn; correctness
-never depends on it. Each message is a list of statements that the server receives as a
-whole: one to begin (lock, clock, the end of the log), one to end (append, commit). So a process
-that is stopped holds the lock only while the server waits for its next message, and
-``idle_in_transaction_session_timeout`` ends it after half the deadline; or while it does not take
-an answer that is too long for the buffers between, and then who waits in vain ends it.
+A turn is a transaction that has locked the campaign's row. PostgreSQL's own queue serves waiting
+processes in order. A later statement reads the log, so that it sees the commits of the previous
+turn (READ COMMITTED).
+
+If several processes write, a process first waits for an advisory lock. Its holder is next and reads
+the log while another process has the turn; correctness never depends on it. Each message is a list
+of statements that the server receives as a whole: one to begin (lock, clock, the end of the log),
+one to end (append, commit). So a stopped process holds the lock only while the server waits for its
+next message, and ``idle_in_transaction_session_timeout`` ends it after half the deadline. If a
+stopped process does not read a long answer, a process that waits in vain terminates it.
 
 The tables are in the schema that the connection's ``search_path`` gives. Sessions hold prepared
-statements and settings: a pooler between must give whole sessions, not single transactions.
+statements and settings, so a connection pooler must assign whole sessions, not single transactions.
 Needs ``pip install 'tightrope[postgres]'``.
 """
 
@@ -34,7 +35,7 @@ from tightrope.live.stores.base import (
     require_next,
 )
 from tightrope.live.stores.copies import copy_into_file
-from tightrope.live.stores.sessions import (  # before psycopg: it says what to install
+from tightrope.live.stores.sessions import (  # before psycopg: names what to install
     PatientConnection,
     Session,
     asked,
@@ -80,9 +81,9 @@ class PostgresTurn(Turn):
         after: int | None,
         waiting: Callable[[], int] | None = None,
     ) -> None:
-        """Lock and look; ``after`` is where the log will be read from, if that is known.
+        """Lock the row; ``after`` is where the log will be read from, if known.
 
-        With something to do while ``waiting``, wait in the queue first.
+        With ``waiting``, wait in the queue first.
         """
         self._connection, self._name, self._after = connection, name, after
         first, self._unlock = BEGIN, ""
@@ -116,7 +117,7 @@ class PostgresTurn(Turn):
         return int(self._clock) + (time.monotonic_ns() - self._since) // 1000
 
     def read(self, after: int, count: int = 1000) -> list[Row]:
-        # Who knows of later events than the turn does has to hear that the turn was lost.
+        # A process that knows of later events than the turn learns that the turn was lost.
         if self._tail is not None and self._after is not None and self._after <= after < self._end:
             found = [row for row in self._tail if row.seq > after]
             if len(self._tail) < TAIL or len(found) >= count:
@@ -154,7 +155,7 @@ class PostgresTurn(Turn):
         asked(self._connection, old, name=self._name, upto=upto)
 
     def _send(self, end: str = "") -> None:
-        """Send what was appended, which waits for the end of the turn if it can."""
+        """Send the appended events, at the end of the turn if possible."""
         message, given = end, dict[str, Any](name=self._name)
         if self._notes:
             message = f"EXECUTE tr_note(%(name)s, %(numbers)s, %(texts)s); {message}"
@@ -174,9 +175,9 @@ class PostgresTurn(Turn):
             asked(self._connection, message, **given)
 
     def finish(self) -> None:
-        """Commit; nothing to commit is undone, which costs no write."""
+        """Commit; an empty turn is rolled back, which needs no write."""
         if not (self._pending or self._notes or self._written):
-            with suppress(psycopg.OperationalError):  # what was read was true
+            with suppress(psycopg.OperationalError):  # the reads were valid
                 asked(self._connection, "ROLLBACK")
             return
         if self._connection.info.transaction_status is not State.INTRANS:
@@ -210,11 +211,11 @@ class PostgresStore(Store):
         self._create = False
 
     def _begin(self) -> None:
-        """What belongs to one process."""
+        """Set up the state of one process."""
         self._pid, self._writer, self._reader = os.getpid(), Session(), Session()
 
     def _require_own(self) -> None:
-        """Connect anew in a process that was forked."""
+        """Reconnect in a forked process."""
         if self._pid != os.getpid():
             kept_sessions.append((self._writer, self._reader))
             self._begin()
@@ -222,7 +223,7 @@ class PostgresStore(Store):
             raise StoreError(f"store {self.url!r}: is closed")
 
     def _connect(self) -> PatientConnection:
-        """A new connection that has all it needs; a vanished server is noticed in time."""
+        """A new connection with its settings; it notices a vanished server in time."""
         seconds = max(int(self.deadline), 2)
         usual: dict[str, Any] = {
             "application_name": "tightrope",
@@ -232,7 +233,7 @@ class PostgresStore(Store):
             "keepalives_count": 3,
             "tcp_user_timeout": 1000 * seconds,
         }
-        if "," in str(self._address.get("host")):  # one of them leads, and another may tomorrow
+        if "," in str(self._address.get("host")):  # one host leads, and another one may later
             usual["target_session_attrs"] = "read-write"
         made = PatientConnection.connect(
             **{**usual, **self._address, "client_encoding": "UTF8"},
@@ -251,7 +252,7 @@ class PostgresStore(Store):
         return made
 
     def _tune(self, connection: PatientConnection) -> None:
-        """Settings of a session; those of time are shares of the deadline, which may change."""
+        """The settings of a session; timeouts are shares of the deadline, which can change."""
         if connection.tuned == self.deadline:
             return
         thousandths = max(int(1000 * self.deadline), 2)
@@ -265,7 +266,7 @@ class PostgresStore(Store):
             "tcp_keepalives_count": 3,
         }
         if connection.info.server_version >= HAS_TRANSACTION_TIMEOUT:
-            times["transaction_timeout"] = 2 * thousandths  # the wait for the lock is in it
+            times["transaction_timeout"] = 2 * thousandths  # includes the wait for the lock
         settings = " ".join(f"SET {name} = {value};" for name, value in times.items())
         asked(
             connection,
@@ -276,7 +277,7 @@ class PostgresStore(Store):
         connection.tuned = self.deadline
 
     def _require_tables(self, connection: PatientConnection) -> None:
-        """Make the tables if there are none; refuse those of a newer program."""
+        """Create missing tables; refuse those of a newer program."""
         there = "SELECT to_regclass('tightrope_format') IS NOT NULL"
         if not asked(connection, there)[0][0][0]:
             if not self._create:
@@ -303,7 +304,7 @@ class PostgresStore(Store):
 
     @contextmanager
     def _held(self, session: Session) -> Iterator[None]:
-        """One thread at a time."""
+        """Serve one thread at a time."""
         if not session.lock.acquire(timeout=self.deadline):
             raise self._busy()
         try:
@@ -312,7 +313,7 @@ class PostgresStore(Store):
             session.lock.release()
 
     def _do(self, session: Session, what: str, act: Callable[[PatientConnection], Found]) -> Found:
-        """Act on a session; anew, once, if its connection turns out to have ended meanwhile."""
+        """Act on a session; retry once if its connection has ended meanwhile."""
         while True:
             fresh = session.connection is None
             try:
@@ -332,7 +333,7 @@ class PostgresStore(Store):
                 raise
 
     def _end_deaf(self, connection: PatientConnection) -> None:
-        """End who held the turn all the time and does not read; no time-out of the server does."""
+        """Terminate the holder of the turn that does not read; no server timeout does."""
         with suppress(psycopg.Error):
             before = set(asked(connection, DEAF)[0])
             time.sleep(min(0.2, self.deadline / 4) if before else 0.0)
@@ -363,7 +364,7 @@ class PostgresStore(Store):
         self._require_own()
         with self._held(self._writer):
             head = self._heads.get(name)
-            after = None if head is None else head - 1  # as a campaign will read
+            after = None if head is None else head - 1  # as the campaign will read them
             others = waiting if name in self._shared else None
             turn = self._do(
                 self._writer, "begun", lambda one: PostgresTurn(one, name, after, others)
@@ -441,7 +442,7 @@ class PostgresStore(Store):
 
 
 class Moment(PostgresStore):
-    """A store as it is now, for one reader: all in one transaction, so nothing is tried again."""
+    """A store's current state for one reader, in one transaction, so nothing is retried."""
 
     def __init__(self, address: Mapping[str, Any], deadline: float) -> None:
         self.url, self.deadline, self._address = shown_address(address), deadline, dict(address)

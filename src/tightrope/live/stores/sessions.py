@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: they give up in time, are lost and made anew, and survive a fork."""
+"""Connections to PostgreSQL: they time out, reconnect and survive a fork."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ except ImportError as error:
 __all__ = ["PatientConnection", "Session", "asked", "numbers", "parted", "shown_address", "texts"]
 
 open_connections: weakref.WeakSet[PatientConnection] = weakref.WeakSet()
-kept_sessions: list[Any] = []  # of a parent process: closing them here would end its sessions
+kept_sessions: list[Any] = []  # of the parent process: closing them here would end its sessions
 
 
 class PatientConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that gives up if the server does not answer."""
+    """A connection that times out if the server does not answer."""
 
     patience = 60.0  # seconds
     tuned: float | None = None  # the deadline that its session was set up for
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-        """Follow one of psycopg's generators to its end, for as long as there is patience."""
+        """Run one of psycopg's generators to its end, until the timeout."""
         until = time.monotonic() + (self.patience if timeout is None else timeout)
         poll, file = select.poll(), self.pgconn.socket
         try:
@@ -59,13 +59,13 @@ def wanted_events(wanted: int) -> int:
 
 
 def ready_for(event: int, wanted: int) -> int:
-    """What psycopg can do now; after an error whatever it wanted, to be told."""
+    """What psycopg can do now; after an error, what it wanted, so that it raises."""
     ready = (1 if event & select.POLLIN else 0) | (2 if event & select.POLLOUT else 0)
     return (ready & wanted) or wanted
 
 
 def _let_go() -> None:
-    """Close a parent's sockets in a forked process: they would outlive the parent's death."""
+    """Close the parent's sockets in a forked process, or they would outlive the parent."""
     for connection in list(open_connections):
         with suppress(psycopg.Error, OSError):
             os.close(connection.pgconn.socket)
@@ -76,7 +76,7 @@ os.register_at_fork(after_in_child=_let_go)
 
 
 def asked(connection: PatientConnection, text: str, **given: Any) -> list[list[tuple[Any, ...]]]:
-    """What the statements of one message answer: the rows of each that has any to give."""
+    """The rows of each statement of a message that returns rows."""
     with connection.cursor() as cursor:
         cursor.execute(text, given or None)
         answers = []
@@ -102,25 +102,25 @@ def texts(values: Sequence[str | None]) -> str:
 
 
 def parted(values: Sequence[str]) -> str:
-    """Texts as one; none has a control character, and PostgreSQL refuses what does not add up."""
+    """Join texts; none has a control character, and PostgreSQL rejects a wrong number."""
     return "\x1f".join(values)
 
 
 class Session:
-    """A connection that is made when it is needed, and anew after it was lost."""
+    """A connection that opens when it is needed, and reopens after it was lost."""
 
     def __init__(self) -> None:
         self.connection: PatientConnection | None = None
         self.lock = threading.Lock()
 
     def is_lost(self, error: psycopg.Error) -> bool:
-        """Whether the connection has ended, and not only a statement or our patience."""
+        """Whether the connection has ended, and not only a statement or the timeout."""
         if self.connection is None or isinstance(error, errors.ConnectionTimeout):
             return False
         return self.connection.closed or error.diag.severity_nonlocalized == "FATAL"
 
     def undo(self) -> None:
-        """End a transaction that failed, or the connection where that is not possible."""
+        """End a failed transaction, or the connection if that is not possible."""
         connection = self.connection
         if connection is None:
             return
@@ -131,7 +131,7 @@ class Session:
             self.end()
 
     def end(self) -> None:
-        """Close the connection, in whatever state it is."""
+        """Close the connection in any state."""
         if self.connection is not None:
             with suppress(psycopg.Error):
                 self.connection.close()

@@ -1,9 +1,9 @@
 """Campaigns in one SQLite file, for any number of processes on one machine.
 
-Every process queues with two locks of the kernel beside the file before it begins a transaction:
-one waits for the second while it holds the first, so that the one that has just finished cannot
-overtake it. Without them SQLite retries blindly and a busy process starves the others. Checkpoints
-and the last close happen in a turn too. The log is written ahead (WAL) and synced at every commit.
+Every process queues with two kernel locks beside the file before it begins a transaction. A process
+waits for the second lock while it holds the first, so that the last holder cannot overtake it.
+Without them SQLite retries blindly and a busy process starves the others. Checkpoints and the last
+close happen in a turn too. The database uses a write-ahead log (WAL) and syncs at every commit.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CREATE TABLE IF NOT EXISTS heads (
     campaign INTEGER PRIMARY KEY, seq INTEGER NOT NULL, hash BLOB NOT NULL
 );
 """  # the last event of each log; files of version 0.2 are without
-MOST_FAULTS = 5  # of a damaged file, that are told
+MOST_FAULTS = 5  # faults of a damaged file to show, at most
 LONGEST_VALUE = 2**28  # bytes; no event and no snapshot is as long
 _kept: list[Any] = []  # connections of a parent process: closing them could break its transactions
 
@@ -89,7 +89,7 @@ os.register_at_fork(
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """Which file is at a path now."""
+    """The identity of the file at a path."""
     try:
         found = os.stat(path)
     except OSError:
@@ -151,7 +151,7 @@ class SQLiteTurn(SQLiteLog, Turn):
                 (last.seq, last.hash, campaign, first - 1),
             )
             head = first - 1
-            if not moved.rowcount:  # a new log, or version 0.2 has written to it
+            if not moved.rowcount:  # a new log, or one that version 0.2 has written to
                 find = "SELECT max(seq) FROM events WHERE campaign = ?"
                 (head,) = execute(find, (campaign,)).fetchone()
                 added = campaign, last.seq, last.hash
@@ -165,7 +165,7 @@ class SQLiteTurn(SQLiteLog, Turn):
             self.write("INSERT INTO notes VALUES (?, ?, ?)", notes.items())
 
     def write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
-        """Have a statement done for each row, with the campaign's number before it."""
+        """Execute a statement for each row, preceded by the campaign's number."""
         self._connection.executemany(statement, [(self._campaign, *row) for row in rows])
 
     def drop(self, upto: int) -> None:
@@ -209,7 +209,7 @@ class SQLiteStore(Store):
             if self._locks is not None:
                 self._locks.close()
             for one in new if isinstance(error, InputError) else ():
-                with suppress(OSError):  # a file of others: leave nothing beside it
+                with suppress(OSError):  # another program's file: leave nothing beside it
                     os.remove(one)
             raise
         self._ids = dict[str, int]()
@@ -231,7 +231,7 @@ class SQLiteStore(Store):
             raise self._failed("opened", error) from error
 
     def _require_own_files(self) -> None:
-        """Raise if the file or its log was deleted or replaced: what is written would be lost."""
+        """Raise if the file or its WAL was deleted or replaced: writes would be lost."""
         for path, mine in ((self._path, self._file), (f"{self._path}-wal", self._log)):
             found = _identity(path)
             if found != mine:
@@ -246,7 +246,7 @@ class SQLiteStore(Store):
         if not os.path.exists(self._path):
             raise sqlite3.OperationalError("the file is gone")
         made = self._connect()
-        if self._writer is None and self._reader is None:  # the log ahead may be a new one
+        if self._writer is None and self._reader is None:  # the WAL may be a new one
             made.execute("SELECT count(*) FROM campaigns").fetchone()
             self._log = _identity(f"{self._path}-wal")
         return made
@@ -262,7 +262,7 @@ class SQLiteStore(Store):
         return made
 
     def _prepare(self) -> None:
-        """Make the tables of a new file; refuse those of others."""
+        """Create the tables of a new file; refuse other programs' files."""
         one = self._writer
         facts = ("application_id", "user_version")
         mine, version = (one.execute(f"PRAGMA {fact}").fetchone()[0] for fact in facts)
@@ -270,7 +270,7 @@ class SQLiteStore(Store):
         if tables and mine != APPLICATION:
             raise InputError(f"store {self._path!r}: must be a file of campaigns, or a new one")
         if not {"trigger", "view"}.isdisjoint(tables):  # which would run with every statement
-            raise InputError(f"store {self._path!r}: it has triggers or views; it must have none")
+            raise InputError(f"store {self._path!r}: has triggers or views; must have none")
         require_known_format(self._path, version)
         if not tables:
             one.execute("PRAGMA journal_mode = WAL")
@@ -292,10 +292,10 @@ class SQLiteStore(Store):
         return kind(f"store {self._path!r}: cannot be {what} ({told})")
 
     def suspend(self) -> None:
-        """Close connections before a fork: SQLite counts its locks in memory.
+        """Close connections before a fork, because SQLite counts its locks in memory.
 
-        A copy of these counts is wrong: the child would not lock, and a log that it still writes to
-        could be deleted.
+        In the child, the copied counts would be wrong: it would not lock, and the WAL could be
+        deleted while in use.
         """
         wanted = (self._mutex, self._reading)
         self._suspended = [one for one in wanted if one.acquire(timeout=self.deadline)]
@@ -303,7 +303,7 @@ class SQLiteStore(Store):
             self._hang_up()
 
     def go_on(self, child: bool) -> None:
-        """Let others use the store again after a fork; a child has locks of its own."""
+        """Reopen the store after a fork; a child has its own locks."""
         if child:
             if self._writer is not None or self._reader is not None:
                 _kept.append((self._writer, self._reader))
@@ -347,7 +347,7 @@ class SQLiteStore(Store):
     def begin(
         self, name: str, waiting: Callable[[], object] | None
     ) -> tuple[sqlite3.Connection, int]:
-        """Begin a transaction in this store's turn, which has to ``end``; with its campaign."""
+        """Begin a transaction in this store's turn, to be closed by ``end``; adds the campaign."""
         if self._closed:
             raise StoreError(f"store {self._path!r}: was closed")
         until = time.monotonic() + self.deadline
@@ -369,12 +369,12 @@ class SQLiteStore(Store):
             raise
 
     def end(self, error: BaseException | None = None) -> None:
-        """Commit a transaction, or undo it and raise the ``error``; others have the turn then."""
+        """Commit a transaction, or roll it back and raise the ``error``; then release the turn."""
         try:
             if error is not None:
                 raise error
             self._writer.execute("COMMIT")
-            self._require_own_files()  # after the commit, before anybody is answered
+            self._require_own_files()  # after the commit, before any answer
             if self._since >= CHECKPOINT:
                 self._checkpoint("PASSIVE")
         except BaseException as failed:
@@ -390,8 +390,8 @@ class SQLiteStore(Store):
         return StoreBusyError(f"store {self._path!r}: no turn within {self.deadline:g} s")
 
     def _undo(self) -> None:
-        """End a transaction that failed; a connection that cannot do that is replaced."""
-        self._ids.clear()  # a campaign that was new may be undone too
+        """End a failed transaction; a connection that cannot do that is replaced."""
+        self._ids.clear()  # the creation of a campaign may be rolled back too
         try:
             if self._writer is not None and self._writer.in_transaction:
                 self._writer.execute("ROLLBACK")
@@ -402,7 +402,7 @@ class SQLiteStore(Store):
 
     def _checkpoint(self, how: str) -> None:
         self._since = 0
-        with suppress(sqlite3.Error):  # a full disk: the log ahead stays as it is
+        with suppress(sqlite3.Error):  # a full disk: the WAL stays as it is
             self._writer.execute(f"PRAGMA wal_checkpoint({how})")
 
     def turn(self, name: str, waiting: Callable[[], int] | None = None) -> SQLiteTurn:
@@ -469,7 +469,7 @@ class SQLiteStore(Store):
 
     def faults(self) -> list[str]:
         try:
-            with closing(self._connect()) as one:  # of its own, so that nobody waits for it
+            with closing(self._connect()) as one:  # a connection of its own: nobody waits
                 found = one.execute(f"PRAGMA integrity_check({MOST_FAULTS})").fetchall()
         except sqlite3.Error as error:
             raise self._failed("read", error) from error

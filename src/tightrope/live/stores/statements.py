@@ -53,14 +53,14 @@ PREPARE tr_note (text, bigint[], text[]) AS
     INSERT INTO tightrope_notes SELECT (SELECT id FROM tightrope_campaigns WHERE name = $1), *
     FROM unnest($2, $3);
 """
-# The plans of prepared statements are kept, and must not be those of tables that were small once.
-# None is worth compiling.
+# PostgreSQL keeps the plans of prepared statements, which must not be plans for small tables. No
+# plan is worth compiling.
 PLANS = (
     "SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_sort = off; SET jit = off;"
 )
 BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;"
 MOMENT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;"
-# Sessions that hold a turn, and that the server cannot tell its answer.
+# Sessions that hold a turn and do not read the server's answer.
 DEAF = """
 SELECT pid, state_change FROM pg_stat_activity WHERE wait_event = 'ClientWrite'
     AND datname = current_database() AND usename = current_user

@@ -1,5 +1,5 @@
 """Code that several policies share: mixtures, sampling, schedules, bounds, forgetting.
 
 Plain functions and records over normalised numbers, compiled with the policies that call them. Your
-own policy may use them, but their names may change between versions.
+own policy can use them, but their names may change between versions.
 """

@@ -1,19 +1,19 @@
-"""What ``resolve`` believes about every arm's mean outcomes, and draws from these beliefs.
+"""The beliefs of ``resolve`` about every arm's mean outcomes, and draws from them.
 
 A belief about a mean is a *scale* and a *width*, two numbers that :func:`sampled` turns into a
-draw. It comes from sums of the outcomes and of their squares, and a prior worth two pulls. Nothing
-in it depends on the declared largest outcome once an outcome other than 0 has been seen:
+draw. It comes from sums of the outcomes and of their squares, and a prior worth two pulls. Once an
+outcome other than 0 has been observed, it does not depend on the declared largest outcome:
 
 - *Size.* The prior's outcomes are 0 and the usual size u of the arm's outcomes other than 0, their
   average weighted by size, (sum of V^2) / (sum of V). While an arm has shown only zeros, u is that
-  of all arms together. For outcomes that are 0 or 1, u = 1. A guess of a mean counts as the two
-  outcomes that it is worth, so that an arm that was never pulled has the size of its guess.
-- *Two priors for a penalty.* Where its limit c allows fewer penalties than one in ``RARE`` pulls, a
-  penalty is believed to be either *common*, with the prior Beta(1, 1) on its frequency, or *rare*,
-  with Beta(1, N - 1), N = u / (c x) and x the arm's mean cost: as frequent as the limit allows. The
-  odds start even and follow Bayes' rule. A draw takes the rare belief with its probability.
+  of all arms together. For outcomes that are 0 or 1, u = 1. A guess of a mean counts as two
+  outcomes, so an arm without pulls has the size of its guess.
+- *Two priors for a penalty.* If its limit c allows fewer penalties than one in ``RARE`` pulls, a
+  penalty is either *common*, with the prior Beta(1, 1) on its frequency, or *rare*, with Beta(1, N
+  - 1), N = u / (c x) and x the arm's mean cost: as frequent as the limit allows. The odds start
+  even and follow Bayes' rule. A draw uses the rare belief with its posterior probability.
 
-``docs/resolve.md`` derives the formulas. Everything is in normalised units.
+``docs/resolve-algorithm.md`` derives the formulas. Everything is in normalised units.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ BITS = 10  # of a random word, for one normal number
 CELLS = 1 << BITS
 DRAWS = 3  # normal numbers from one word of 32 bits
 COIN = 2.0**-32  # turns a word into a number in [0, 1)
-WHETHER_RARE, OF_RARE = 0x5BD1E995, 0x1B873593  # make two more random words of one
+WHETHER_RARE, OF_RARE = 0x5BD1E995, 0x1B873593  # derive two more random words from one
 
 PRIOR = 2.0  # pulls that a prior is worth
 FLOOR = 0.02  # a drawn cost is at least this part of its expectation
@@ -65,8 +65,8 @@ LEAST_SIZE = 1e-9  # of the largest outcome: guards squares against rounding to 
 LEAST_VARIANCE = 1e-12  # of a squared size: guards a quotient against rounding
 LEAST_BASE = 1e-6  # the least distance of a mean from 1: the same
 CERTAIN = 1e15  # the cost behind a belief that nothing can change
-NOTHING = -1.0  # in place of a mean that is expected or known
-NOT_NEGATIVE = 0x7FFFFFFF  # numba need not ask whether a number with these bits is below 0
+NOTHING = -1.0  # if a mean is neither expected nor known
+NOT_NEGATIVE = 0x7FFFFFFF  # numba need not check whether a number with these bits is below 0
 
 
 def _normals() -> Any:
@@ -80,13 +80,13 @@ NORMAL = _normals()
 
 
 class Arms(NamedTuple):
-    """Beliefs about every arm, and what was drawn from them.
+    """Beliefs about every arm, and draws from them.
 
-    All but the last field is read of every arm at every step.
+    Every step reads all fields except the last one for every arm.
     """
 
     any_rare: Annotated[Array, 1]  # whether some penalty may be rare, see below
-    any_part: Annotated[Array, 1]  # 0 as long as every cost was 0 or the largest
+    any_part: Annotated[Array, 1]  # 0 while every cost was 0 or the largest
     pooled: Annotated[Array, "C"]  # the usual size of an outcome other than 0, over all arms
     cost_scale: Annotated[Array, "K"]
     cost_width: Annotated[Array, "K"]
@@ -96,11 +96,11 @@ class Arms(NamedTuple):
     penalty_width: Annotated[Array, "K", "M"]
     rate: Annotated[Array, "K", "M"]  # expected net penalty rate
     spread: Annotated[Array, "K", "M"]  # variance of the net penalty - rate X, per unit of cost
-    cautious: Annotated[Array, "K", "M"]  # net penalty rate, the higher the less is known
+    cautious: Annotated[Array, "K", "M"]  # net penalty rate, higher with more uncertainty
     cost: Annotated[Array, "K"]  # drawn mean
     reward: Annotated[Array, "K"]  # drawn rate
     penalty: Annotated[Array, "K", "M"]  # drawn net rates
-    more: Annotated[Array, "K", "M", 5]  # what else there is to say about a penalty, see below
+    more: Annotated[Array, "K", "M", 5]  # more about a penalty, see below
 
 
 # Places in a row of ``more``.
@@ -109,8 +109,8 @@ KNOWN = 1  # the cost behind the belief, the prior's included
 CHANCE, SCALE, WIDTH = 2, 3, 4  # the probability that the penalty is rare; the belief if it is
 MORE = 5
 
-# ``any_rare`` is 0 as long as no penalty could be rare, 1 where some may, and -K where none could
-# when those of K arms were drawn last. With an arm that joins, -K is no longer minus their number.
+# ``any_rare`` is 0 while no penalty can be rare, 1 if some may be, and -K if none could be at the
+# last draw for K arms. After an arm joins, -K no longer matches their number.
 MAYBE = 1.0
 
 
@@ -126,7 +126,7 @@ def believe(constants: Constants, state: State, arms: Arms) -> None:
 
 
 def learn(constants: Constants, state: State, arms: Arms, row: int, limited: int) -> None:
-    """Compute the beliefs about the arm just pulled; those about all at steps 1, 2, 4, 8, ..."""
+    """Compute the beliefs about the arm just pulled, or about all arms at steps 1, 2, 4, 8, ..."""
     steps = int(state.steps[0])
     everyone = steps & (steps - 1) == 0
     if everyone:
@@ -191,9 +191,9 @@ def _renewed(
 
 
 def _cost_beside_guesses(state: State, row: int) -> float:
-    """The mean cost of all pulls, for an arm with guesses, but none of its cost; -1 for others.
+    """The mean cost of all pulls, for an arm with guesses but no guess of its cost; otherwise -1.
 
-    So that a guess of a penalty or reward is one of its rate, too.
+    A guess of a penalty or reward is then also a guess of its rate.
     """
     channels, guess = len(state.remaining) + 1, NOTHING
     for channel in range(1, channels):
@@ -275,7 +275,7 @@ def given_penalty(
 
 
 def _is_certain(state: State, row: int, m: int, limited: int) -> bool:
-    """Whether nothing is left to learn about the rate of a net penalty that is given."""
+    """Whether the rate of a net penalty is fully known."""
     first, base = row * (2 + limited), state.bases[m]
     derived = state.weights[row * limited + m] >= 0.0
     if derived and base == 0.0 and state.sources[m] == 0.0:
@@ -291,7 +291,7 @@ def _usual_belief(
 ) -> tuple[float, float, float]:
     """The belief about a mean with a prior of ``PRIOR`` pulls, and the usual size.
 
-    Where all outcomes are 0 or 1, which is common, it takes fewer divisions to the same numbers.
+    If all outcomes are 0 or 1, which is common, it needs fewer divisions for the same numbers.
     """
     weight = pulls + PRIOR
     if square == total and total > 0.0 and expected < 0.0:
@@ -311,12 +311,12 @@ def _usual_belief(
 def _belief(
     pulls: float, prior: float, total: float, square: float, size: float, expected: float
 ) -> tuple[float, float]:
-    """The belief about a mean, as scale and width; both are negative where it is nearer to 1.
+    """The belief about a mean, as scale and width; both are negative if it is nearer to 1.
 
-    The prior is worth ``prior`` pulls, of which one had an outcome of ``size`` and the others 0; if
-    a mean is ``expected``, two pulls with that mean. Where all outcomes are 0 or 1, mean and
-    variance are those of Beta(1 + total, prior - 1 + pulls - total); elsewhere the variance is the
-    empirical one.
+    The prior is worth ``prior`` pulls: one with an outcome of ``size`` and the others with 0. If a
+    mean is ``expected``, it is worth two pulls with that mean. If all outcomes are 0 or 1, mean and
+    variance are those of Beta(1 + total, prior - 1 + pulls - total); otherwise the variance is
+    empirical.
     """
     weight = pulls + prior
     mean, second = _moments(weight, total, square, size, expected)
@@ -337,7 +337,7 @@ def _moments(
 def _guessed(expected: float) -> tuple[float, float]:
     """The outcomes of the two pulls that a guess of a mean is worth: 0 and twice the mean.
 
-    Or the largest outcome, and what is left.
+    If twice the mean is too large: the largest outcome and the rest.
     """
     high = min(2.0 * expected, 1.0)
     return high, 2.0 * expected - high
@@ -346,18 +346,18 @@ def _guessed(expected: float) -> tuple[float, float]:
 def shape_of(weight: float, mean: float, second: float, size: float) -> tuple[float, float]:
     """Scale and width of a belief with these moments.
 
-    The shape is a gamma law's, seen from the nearer end of [0, 1], by its cube root, which is
-    nearly normal (Wilson and Hilferty).
+    The shape is a gamma distribution's, seen from the nearer end of [0, 1], by its cube root, which
+    is nearly normal (Wilson and Hilferty).
     """
     variance = max(second - mean * mean, LEAST_VARIANCE * size * size) / (weight + 1.0)
     least = LEAST_SIZE if mean <= 0.5 else LEAST_BASE
-    base = max(min(mean, 1.0 - mean), least)  # without a branch, which would be guessed wrong often
+    base = max(min(mean, 1.0 - mean), least)  # without a branch, which would often be mispredicted
     scale = math.copysign(base, 0.5 - mean)
     return scale, math.sqrt(variance) / (3.0 * scale)
 
 
 def _chance_of_rare(pulls: float, events: float, prior: float) -> float:
-    """The probability that a penalty is rare, after so many events; the odds start even.
+    """The probability that a penalty is rare, after some events; the odds start even.
 
     Events of a frequency with the prior Beta(1, N - 1) have the likelihood
     (N - 1) Gamma(1 + e) Gamma(N - 1 + n - e) / Gamma(N + n); N = 2 if common, ``prior`` if rare.
@@ -420,7 +420,7 @@ def _draw_cost(constants: Constants, arms: Arms, arm: int, noise: float, random:
 
 
 def _draw_others(state: State, arms: Arms, word: int, noise: float, limited: int) -> None:
-    """Draw again what is rare or a share of another outcome; turn penalties into net ones."""
+    """Redraw rare penalties and shares of other outcomes; turn penalties into net penalties."""
     if arms.any_rare[0] != 0.0 and arms.any_rare[0] != -len(arms.cost):
         _draw_rare(arms, word, noise, limited)
     for m in range(limited):
@@ -447,9 +447,9 @@ def _draw_net(state: State, arms: Arms, m: int) -> None:
 
 
 def _draw_rare(arms: Arms, word: int, noise: float, limited: int) -> None:
-    """Draw again, from the rare belief, each penalty that is found to be rare this time.
+    """Redraw, from the rare belief, each penalty that is drawn as rare.
 
-    Notes it if none can be.
+    Records whether any penalty can be rare.
     """
     any_rare = -float(len(arms.cost))
     for at in range(len(arms.cost) * limited):

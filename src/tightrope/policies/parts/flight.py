@@ -1,20 +1,18 @@
-"""Pulls in flight: decided, not told yet. They count as if they had come out as expected.
+"""Pulls in flight: decided, but not reported yet. They count with their expected outcomes.
 
-A decision with n pulls of an arm in flight is made as if the arm had been pulled n times more, each
-time with its mean outcome so far: its mean stays, its width shrinks, and budget and allowances are
-charged. When an outcome is told it takes the place of what was expected, and nothing is left of the
-guess; a voided pull is no longer expected. So what was told and what is in flight are all that
-matters, not the order in which either came, nor the arms' numbers: virtual queues move once, by
-what all pulls in flight come to together.
+A decision with n pulls of an arm in flight assumes n more pulls with the arm's mean outcome so far:
+its mean stays, its width shrinks, and budget and allowances are charged. A report replaces the
+expected outcome completely; a voided pull is no longer counted. So decisions depend only on the
+reports and on the pulls in flight, not on their order or the arms' numbers: virtual queues move
+once, by the sum of all pulls in flight.
 
-- *No herd.* An arm that is asked for again and again without a tell gets narrower bounds, hence a
-  less optimistic index or posterior, until another arm is worth more; an arm never told about
-  counts as tried.
-- *No overspending.* Budget and allowances left are what is left after the pulls in flight, if each
-  comes out as expected: 500 of them are not decided as if the whole allowance were there for each.
+- *No herding.* An arm with many pulls in flight gets narrower bounds, hence a less optimistic index
+  or posterior, until another arm is worth more; an arm without reports counts as tried.
+- *No overspending.* The remaining budget and allowances exclude the expected outcomes of the pulls
+  in flight, so 500 of them do not each count on the whole allowance.
 
-Of an arm of which nothing was told, the mean of what was told of all arms is expected, and half of
-the largest outcome if nothing was. What is known is expected as it is known. Letters: K arms, M
+An arm without reports is assumed to behave like the average arm; without any report, each outcome
+is assumed to be half of the largest. Known outcomes are used as they are. Letters: K arms, M
 penalties, C = 2 + M channels.
 """
 
@@ -25,13 +23,13 @@ from tightrope.policies.state import Array, State, rows
 
 __all__ = ["assume", "expected_outcome", "least_pulled"]
 
-UNTOLD = 0.5  # of the largest outcome: what is expected before anything was told
+UNTOLD = 0.5  # of the largest outcome: the expectation before any report
 
 
 def assume(view: State, told: State, row: int, count: float, outcomes: Array) -> None:
-    """Add ``count`` pulls of an arm to ``view``, a copy of ``told``, as they are expected.
+    """Add ``count`` expected pulls of an arm to ``view``, a copy of ``told``.
 
-    Adds what they come to together to ``outcomes`` [C]: cost, reward, penalties.
+    Adds their sums to ``outcomes`` [C]: cost, reward, penalties.
     """
     penalties = len(told.remaining) - 1
     channels, pulls = 2 + penalties, told.pulls[row]
@@ -82,9 +80,9 @@ def expected_outcome(state: State, row: int, channel: int) -> float:
 
 
 def least_pulled(state: State, stand_ins: Array, enough: float) -> int:
-    """The arm with the fewest pulls among those that may be pulled; -1 if all have ``enough``.
+    """The arm with the fewest pulls among those that can be pulled; -1 if all have ``enough``.
 
-    ``stand_ins`` [K]: an arm's own number if it may be pulled.
+    ``stand_ins`` [K]: an arm's own number if it can be pulled.
     """
     chosen, fewest = -1, enough
     for row in rows(state):

@@ -31,7 +31,7 @@ __all__ = [
     "window_and_fade",
 ]
 
-NO_ONE, EVERYONE = -1, -2  # used in place of a row's number: no row, all rows
+NO_ONE, EVERYONE = -1, -2  # instead of a row's number: no row, all rows
 LONGEST = 10**7  # largest window in pulls: its history takes a few hundred megabytes
 RESIDUE = 1e-9  # a total below this is a rounding error left by forgotten pulls
 
@@ -41,9 +41,7 @@ def require_forgetting(policy: Policy) -> None:
     both: Any = policy
     policy.require_number("window0", 0.0, open_low=True, optional=True)
     policy.require_number("discount0", 0.0, open_low=True, optional=True)
-    policy.require(
-        "discount0", "none where window0 is given", None in (both.window0, both.discount0)
-    )
+    policy.require("discount0", "none if window0 is given", None in (both.window0, both.discount0))
 
 
 def window_and_fade(policy: Policy, budget: float, unit: float = 1.0) -> tuple[int, float]:
@@ -75,9 +73,9 @@ def remember(state: State, history: Array, fade: float, row: int, outcomes: Arra
     """Add a pull's outcomes to the state, and forget the pull that leaves the window.
 
     ``history`` [W, 1 + C], flat, holds the pulls in the window: the row, then its outcomes; it is
-    empty if there is no window. A ``fade`` below 0 is the chance of a false alarm with which arms
-    are watched, and ``history`` what that takes. Returns the row whose pull was forgotten,
-    ``NO_ONE``, or ``EVERYONE`` if all pulls were discounted.
+    empty if there is no window. A ``fade`` below 0 is minus the false-alarm probability of the test
+    for changed arms, whose numbers are then in ``history``. Returns the row whose pull was
+    forgotten, ``NO_ONE``, or ``EVERYONE`` if all pulls were discounted.
     """
     touched = NO_ONE
     if fade < 0.0:
@@ -138,7 +136,7 @@ def _forget(state: State, row: int, history: Array, first: int) -> None:
 
 
 def _cleaned(total: float, pulls: float) -> float:
-    """The total, or 0 where only rounding errors of forgotten pulls are left."""
+    """The total, or 0 if only rounding errors of forgotten pulls are left."""
     return 0.0 if total < RESIDUE or pulls == 0.0 else total
 
 

@@ -1,25 +1,26 @@
-"""The guard: other arms are pulled only where the safe one can still keep every limit.
+"""The guard: other arms are pulled only if the safe arm can still keep every limit.
 
-One arm is *safe*: its mean penalty is at most ``rate`` times the mean of what the limit is per, for
-every limit. With b of the budget and a of a limit's allowance left, each tilt lambda gives a bound
-on the chance that the limit is broken at the end if only the safe arm is pulled from here on:
+One arm is *safe*: for every limit, its mean penalty is at most ``rate`` times the mean of the
+limit's base. With a remaining budget b and a remaining allowance a of a limit, each tilt lambda
+gives a bound on the chance that the limit is broken at the end if only the safe arm is pulled from
+now on:
 
     U = exp(kappa (b + 1) - lambda a),     kappa = -log(1 - rate (e^lambda - 1))
 
-For a limit of c per pull or per reward, with the slack s = c base - penalty so far and x the most
-that a pull of the safe arm costs:
+For a limit of c per pull or per reward, with the slack s = c base - penalty so far and x the
+largest cost of a pull of the safe arm:
 
     U = exp(-lambda s - (lambda c - kappa) (b - x)^+ / x),   kappa = log(1 + rate (e^lambda - 1))
     U = exp(-lambda s),                                      with tilts for which kappa <= lambda c
 
-The guard takes the least over a few tilts. It pulls the safe arm until U is at most half of the
-risk that was asked for; then the promise is *made*, with W equal to the risk, and U <= W from then
-on: another arm may be pulled if its worst outcome, a penalty of 1 for nothing (and the largest cost
-where the limit is per pull), leaves U below W. Such a pull leaves W as it is. A pull of the safe
-arm moves W by what it moves U, for the tilt that was best before it; that is at most 0 on average.
-So W never rises on average, and a run that ends with a broken limit ends with W >= U >= 1: it has
-at most the chance that was asked for. A limit whose rate is not declared spends half of its risk on
-learning the rate.
+The guard takes the minimum over a few tilts. It pulls the safe arm until U is at most half of the
+requested risk. Then the promise is *made*, with W equal to the risk, and U <= W from then on:
+another arm may be pulled if its worst outcome, a penalty of 1 without reward (and the largest cost
+if the limit is per pull), leaves U below W. Such a pull does not change W. A pull of the safe arm
+changes W by the change of U for the tilt that was best before it, which is at most 0 on average. So
+W never rises on average, and a run that ends with a broken limit ends with W >= U >= 1; the chance
+of this is at most the risk. A limit without a declared rate spends half of its risk on learning the
+rate.
 
 ``docs/promises.md`` has the theorem and its proof. Everything is in normalised units. Letters: M
 limits.
@@ -53,28 +54,28 @@ TILTS = 10  # lambda: how many
 LEARN_TILTS = 7  # of the mixture that learns a rate: theta = 0.05, 0.1, ... 3.2
 FIRST_LEARN_TILT = 0.05
 STEEPEST = 20.0  # lambda at most
-LEAST = 1e-9  # in place of a rate, a tilt or a cost of 0
+LEAST = 1e-9  # instead of a rate, a tilt or a cost of 0
 BELOW = 1.0 - 1e-9  # so that rounding leaves a tilt below its root
-NEVER = 1e30  # kappa where a tilt is too steep for the rate
+NEVER = 1e30  # kappa if a tilt is too steep for the rate
 HALVINGS = 50
-RENEWAL = 1.1  # a rate is learnt anew when so many times the cost was seen
+RENEWAL = 1.1  # a rate is learnt again when the cost has grown by this factor
 NOT_DECLARED = -1.0
 
 
 class Guard(NamedTuple):
-    """What the guard remembers of a run."""
+    """The guard's memory of a run."""
 
     safe: Annotated[Array, 1]  # the arm
     left: Annotated[Array, "R"]  # of the budget and of each allowance, when last settled
-    risk: Annotated[Array, "M"]  # W when the promise is made
-    made: Annotated[Array, "M"]  # whether it is
+    risk: Annotated[Array, "M"]  # the risk: W when the promise is made
+    made: Annotated[Array, "M"]  # whether the promise is made
     spare: Annotated[Array, "M"]  # W - U since then
     others: Annotated[Array, 1]  # pulls of other arms
     rate: Annotated[Array, "M"]  # an upper bound on the safe arm's penalty rate
-    doubt: Annotated[Array, "M"]  # the chance that a learnt rate is wrong; 0 where it is declared
+    doubt: Annotated[Array, "M"]  # the chance that a learnt rate is wrong; 0 if it is declared
     cost: Annotated[Array, 1]  # of the safe arm
     penalty: Annotated[Array, "M"]  # of the safe arm: net ones, see ``State``
-    renewal: Annotated[Array, 1]  # its cost at which its rates are learnt anew
+    renewal: Annotated[Array, 1]  # its cost at which its rates are learnt again
     tilt: Annotated[Array, "M", TILTS]  # lambda, rising
     price: Annotated[Array, "M", TILTS]  # of what is ahead: kappa, or kappa - lambda c if per pull
 
@@ -90,12 +91,12 @@ def constants_of(task: Task, risk: float) -> tuple[float, ...]:
 
 
 def largest_cost(constants: tuple[float, ...]) -> float:
-    """The most that a pull of any arm costs, of constants that end with the guard's, and a 0."""
+    """The largest cost of a pull, from constants that end with the guard's and a 0."""
     return constants[len(constants) - 2]
 
 
 def open_guard(constants: tuple[float, ...], state: State, guard: Guard) -> None:
-    """At the start of a run; ``constants`` end with those of :func:`constants_of`, and a 0."""
+    """Start a run; ``constants`` end with those of :func:`constants_of` and a 0."""
     limited = len(guard.rate)
     first = len(constants) - 4 - limited
     risk = constants[first] / max(limited, 1)
@@ -122,23 +123,23 @@ def _promise(guard: Guard, state: State, m: int) -> None:
         guard.spare[m] = guard.risk[m] - now
 
 
-# What a limit is per: ``bases`` of a state has 0 for the cost, above 0 for pulls, below for reward.
+# The base of a limit in ``bases`` of a state: 0 for cost, above 0 for pulls, below 0 for reward.
 
 
 def _limit_of(state: State, m: int) -> float:
-    """Limit m, normalised, per what it is per."""
+    """Limit m, normalised, per unit of its base."""
     base = state.bases[m]
     return state.limits[m] * (1.0 if base == 0.0 else abs(base))  # type: ignore[no-any-return]
 
 
 def _safe_cost(guard: Guard, state: State) -> float:
-    """The most that a pull of the safe arm costs, normalised."""
+    """The largest cost of a pull of the safe arm, normalised."""
     known = state.known[int(guard.safe[0]) * (len(state.remaining) + 1)]
     return max(known, LEAST) if known >= 0.0 else 1.0
 
 
 def _open_ended(guard: Guard, state: State, m: int) -> bool:
-    """Whether nobody knows how much is ahead at most: tilts above the root are of no use."""
+    """Whether the amount ahead has no upper bound: tilts above the root are then useless."""
     known = state.known[int(guard.safe[0]) * (len(state.remaining) + 1)]
     return state.bases[m] < 0.0 or (state.bases[m] > 0.0 and known <= 0.0)  # type: ignore[no-any-return]
 
@@ -146,10 +147,11 @@ def _open_ended(guard: Guard, state: State, m: int) -> bool:
 def _ahead(
     guard: Guard, state: State, m: int, budget: float, allowance: float
 ) -> tuple[float, float, float]:
-    """At least and at most so much is ahead for limit m, and the slack, at what is left.
+    """Bounds on what is ahead for limit m, and the slack, for the remaining budget.
 
-    Ahead is the cost, with that of the last pull; per pull the pulls of the safe arm; per reward
-    nothing is known. Where the base is not the cost, the slack is c base - penalty so far.
+    Ahead is the cost, including that of the last pull; for a limit per pull, the pulls of the safe
+    arm; per reward it is unknown. If the base is not the cost, the slack is c base - penalty so
+    far.
     """
     base = state.bases[m]
     if base == 0.0:
@@ -166,7 +168,7 @@ def _worst(
 ) -> tuple[float, float]:
     """The least ahead, and the loss of slack, after the worst outcomes of ``others`` pulls.
 
-    The worst is a penalty of 1 for nothing; per pull it takes the ``largest`` cost besides.
+    The worst is a penalty of 1 without reward; for a limit per pull also the ``largest`` cost.
     """
     if state.bases[m] <= 0.0:
         return least, others
@@ -176,7 +178,7 @@ def _worst(
 
 
 def _cumulant(base: float, rate: float, tilt: float) -> float:
-    """The kappa of a tilt: with E exp(lambda Y) <= e^kappa per pull, else see ``price_of``."""
+    """The kappa of a tilt: with E exp(lambda Y) <= e^kappa per pull, otherwise see ``price_of``."""
     if base > 0.0:
         return math.log1p(max(rate * math.expm1(tilt), LEAST - 1.0))
     return price_of(rate, tilt)
@@ -203,14 +205,14 @@ def root_tilt(base: float, rate: float, limit: float) -> float:
 def _lay_tilts(guard: Guard, state: State, m: int, known: bool) -> None:
     """Tilts for limit m, each the same factor above the one before.
 
-    From the one that is best for all of the budget (the root of kappa = limit lambda, over 3, or
-    two deviations) to the one for its last pulls; to the root, where nobody knows how many these
-    are: per reward, or per pull of a cost that is not known.
+    The first is best for the whole budget (the root of kappa = limit lambda, over 3, or two
+    deviations), the last for its last pulls. The last is the root if their number is unknown: per
+    reward, or per pull with an unknown cost.
     """
     base, limit, rate = state.bases[m], _limit_of(state, m), max(guard.rate[m], LEAST)
     steepest = min(0.9 * math.log1p((1.0 if known else 8.0) / rate), STEEPEST)
     length = guard.left[0]
-    if base != 0.0:  # also laid on the way, at the end at the latest
+    if base != 0.0:  # computed again on the way
         length = max(length / _safe_cost(guard, state), 1.0)
     least = 2.0 / math.sqrt((rate + rate * rate) * length)
     if known:
@@ -244,7 +246,7 @@ def _bounded(exponent: float) -> float:
 
 
 def _log_chance(price: float, tilt: float, least: float, most: float, slack: float) -> float:
-    """The log of U for one tilt: the worse of least and most ahead counts."""
+    """The log of U for one tilt: the worse of both bounds on what is ahead."""
     return price * (most if price > 0.0 else least) - tilt * slack
 
 
@@ -254,7 +256,7 @@ def chance_of_breaking(guard: Guard, state: State, m: int) -> float:
 
 
 def _chance_at(guard: Guard, state: State, m: int, budget: float, allowance: float) -> float:
-    """U with so much left."""
+    """U for this remaining budget."""
     least, most, slack = _ahead(guard, state, m, budget, allowance)
     now = 2.0 * NEVER * (most + 1.0)
     for j in range(m * TILTS, (m + 1) * TILTS):
@@ -263,21 +265,20 @@ def _chance_at(guard: Guard, state: State, m: int, budget: float, allowance: flo
 
 
 def chance_allowed(guard: Guard, state: State, m: int) -> float:
-    """A bound on the chance of breaking limit m if the guard goes on from here; at most 1.
+    """A bound on the chance of breaking limit m if the guard continues; at most 1.
 
-    It is W once the promise is made; before, U and what may be promised later.
+    W once the promise is made; before that, U plus the risk of a later promise.
     """
     more = guard.spare[m] if guard.made[m] > 0.0 else guard.risk[m]
     return min(chance_of_breaking(guard, state, m) + more, 1.0)  # type: ignore[no-any-return]
 
 
 def allows(guard: Guard, state: State, others: float, largest: float) -> bool:
-    """Whether an arm that is not the safe one may be pulled, with ``others`` of such in flight.
+    """Whether an arm other than the safe one may be pulled, with ``others`` such pulls in flight.
 
-    ``largest``: the most that a pull costs. Of W it uses the part 1 / sqrt(1 + b) and leaves the
-    rest for later: who stays at the edge for long would soon have nothing left. Pulls in flight
-    count as their worst outcome; those of the safe arm do not count, as W does not rise by them on
-    average.
+    ``largest``: the largest cost of a pull. It uses the share 1 / sqrt(1 + b) of W and leaves the
+    rest for later; a guard that stays at the edge would soon exhaust W. Pulls in flight count with
+    their worst outcome. Those of the safe arm do not count, because they do not raise W on average.
     """
     budget = max(guard.left[0], 0.0)
     part = 1.0 / math.sqrt(1.0 + budget)
@@ -297,7 +298,7 @@ def allows(guard: Guard, state: State, others: float, largest: float) -> bool:
 
 
 def settle(guard: Guard, state: State, row: int) -> None:
-    """Take note of a pull of ``arm``, after its outcomes were counted."""
+    """Record a pull of ``arm``, after its outcomes were counted."""
     limited, safe = len(guard.rate), row == int(guard.safe[0])
     for m in range(limited):
         if safe:
@@ -321,7 +322,7 @@ def settle(guard: Guard, state: State, row: int) -> None:
 
 
 def _settle_limit(guard: Guard, state: State, m: int, safe: bool) -> None:
-    """What a pull makes of W - U: for the safe arm, what the best tilt gains on the one before.
+    """Update W - U after a pull: for the safe arm, by the gain of the best tilt on the last one.
 
     A pull that the guard did not allow may leave U above W: then the promise ends.
     """
@@ -343,10 +344,10 @@ def _settle_limit(guard: Guard, state: State, m: int, safe: bool) -> None:
 
 
 def move(guard: Guard, before: State, state: State) -> None:
-    """Take note of a change without a pull, of money or prices: W stays, if it covers the new U.
+    """Record a change of money or prices without a pull: W stays if it covers the new U.
 
-    Otherwise the promise is no longer made: it is made anew, for the risk that was asked for, as
-    soon as the safe arm can keep it.
+    Otherwise the promise ends. It is made again, for the requested risk, as soon as the safe arm
+    can keep it.
     """
     for m in range(len(guard.rate)):
         old = chance_of_breaking(guard, before, m)
@@ -382,14 +383,14 @@ def _learn_rate(guard: Guard, state: State, m: int) -> None:
             guard.spare[m] -= chance_of_breaking(guard, state, m)
 
 
-# What an arm's totals say about its penalty rate, at any time, whatever was pulled when.
+# Bounds on an arm's penalty rate from its totals, valid at any time and for any pulls.
 
 
 def rate_at_most(base: float, amount: float, penalty: float, doubt: float, most: float) -> float:
     """An upper bound on an arm's rate from its totals, at most ``most``.
 
-    ``base``: what the rate is per, as in a state; ``amount``: the arm's total of it. The bound
-    holds at all times at once but for a chance of ``doubt``.
+    ``base``: the base of the rate, as in a state; ``amount``: the arm's total of it. The bound
+    holds at all times at once, except for a chance of ``doubt``.
     """
     if _evidence(base, amount, penalty, most, -1.0) * doubt < 1.0:
         return most

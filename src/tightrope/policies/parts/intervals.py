@@ -36,7 +36,7 @@ def unpulled(state: State) -> int:
 
 
 def untried(state: State) -> int:
-    """The first arm without a pull, else the first whose cost so far is 0; -1 if there is none."""
+    """The first arm without a pull, or the first whose cost so far is 0; -1 if there is none."""
     channels, first = len(state.remaining) + 1, unpulled(state)
     if first >= 0:
         return first

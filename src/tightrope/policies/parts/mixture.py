@@ -1,12 +1,12 @@
-"""The best mixture of arms under limits: a small linear program, solved anew at every step.
+"""The best mixture of arms under limits: a small linear program, solved at every step.
 
     maximise w . r   subject to   w . y_m <= l_m for every limit,   sum w = 1,   w >= 0
 
 over shares of cost w. At most M + 1 arms have a share. With one limit, the solution is the point at
 penalty l on the upper concave envelope of the points (y_k, r_k), returned as a :class:`Pair`. With
 more limits it is a :class:`Mixture`, found by a revised primal simplex with M + 1 rows and an
-explicit inverse. The code is scalar and allocates nothing, so that the same lines run in plain
-Python and in kernels. Letters: K arms, M limits.
+explicit inverse. The code is scalar and allocates nothing, so the same code runs in plain Python
+and in kernels. Letters: K arms, M limits.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def pick(mixture: Mixture, costs: Array, coin: float) -> int:
 
 
 def pick_or_any(kept: bool, mixture: Mixture, costs: Array, coin: float) -> int:
-    """As :func:`pick` if the mixture keeps the limits, else an arm at random with equal odds."""
+    """Same as :func:`pick` if the mixture keeps the limits; otherwise a uniformly random arm."""
     return pick(mixture, costs, coin) if kept else int(coin * len(costs))
 
 
@@ -163,7 +163,7 @@ def rate_of(mixture: Mixture, rates: Array, m: int) -> float:
 
 
 def _ends(rewards: Array, penalties: Array, limit: float) -> tuple[int, int]:
-    """The best arm that keeps the limit (else the least violating one), and the best arm of all."""
+    """The best arm that keeps the limit (or the least violating one), and the best arm of all."""
     under, low, least, over, high = 0, rewards[0], penalties[0], 0, rewards[0]
     for k in range(1, len(rewards)):
         reward, penalty = rewards[k], penalties[k]
@@ -185,7 +185,7 @@ def _store_pair(program: Program, pair: Pair) -> None:
 
 
 def simplex(rewards: Array, penalties: Array, limits: Array, program: Program) -> bool:
-    """As :func:`solve_program`, by the simplex method for any number of limits."""
+    """Same as :func:`solve_program`, by the simplex method for any number of limits."""
     _start(program, len(rewards))
     basis, artificial = program.mixture.arms, True
     enter = _first(rewards, penalties, limits)
@@ -216,7 +216,7 @@ def _start(program: Program, count: int) -> None:
 
 
 def _first(rewards: Array, penalties: Array, limits: Array) -> int:
-    """The best arm that keeps all limits, else the one whose largest y_m / l_m is smallest."""
+    """The best arm that keeps all limits, or the one whose largest y_m / l_m is smallest."""
     limited = len(limits)
     chosen, best, least = 0, -INFINITY, INFINITY
     for k in range(len(rewards)):

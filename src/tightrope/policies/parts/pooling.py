@@ -1,9 +1,10 @@
 """What ``resolve`` believes about rows: an arm's mean for each type of request.
 
-The mean of a row leans on the arm's mean over all types, with a weight of tau pulls (partial
-pooling). tau is the variance within a type over the variance between types, estimated from the
-reports of all arms, and from a prior of ``PRIOR_RATIO`` worth ``PRIOR_PULLS`` pulls. With types
-that do not differ, tau grows, and rows are believed to be their arms.
+The mean of a row leans on a_k f_x, the arm's mean times the type's factor, with a weight of tau
+pulls (partial pooling). The factor f_x is the mean of V / a_k over the type's pulls of all arms,
+and leans on 1. Both weights are variances within over variances between, estimated from the reports
+of all arms by the method of moments, and from a prior of ``PRIOR_RATIO`` worth ``PRIOR_PULLS``
+pulls. With types that do not differ, the weights grow, and rows are believed to be their arms.
 
 Letters: T types, K arms, R = T K rows, row = type * K + arm, M limits, C = 2 + M channels.
 Everything is in normalised units; ``docs/contexts.md`` derives the formulas.
@@ -29,7 +30,7 @@ from tightrope.policies.parts.beliefs import (
 )
 from tightrope.policies.state import Array, State
 
-__all__ = ["ARMS", "Pool", "learn_row", "pool_all", "share_of"]
+__all__ = ["ARMS", "Pool", "excess_over", "learn_row", "pool_all", "share_of"]
 
 ARMS = 3  # the place of K in the policy's constants
 
@@ -37,19 +38,26 @@ PRIOR_RATIO, PRIOR_PULLS = 1.0 / 6.0, 30.0  # of the variance between types to t
 MOST_PULLS = 1e4  # that the arm's mean is worth in a row
 GUESS = 1.0  # pulls that the prior of an arm's mean is worth
 DECLARED = 2.0  # the same of a declared guess
-OWN = 1.0  # of a row's own variance, in draws
+# Of the variance of a belief, in draws: of the row's own part, and of all of a penalty's. Chosen by
+# measurement: types and penalties are explored along with the arms.
+OWN, PENALTY = 0.3, 0.2
 LEAST = 1e-12  # guards quotients
 
 
 class Pool(NamedTuple):
     """What is known over all types."""
 
-    tau: Annotated[Array, "C"]  # pulls that an arm's mean is worth in each of its rows
+    tau: Annotated[Array, "C"]  # pulls that a_k f_x is worth in a row
+    lean: Annotated[Array, "C"]  # pulls that a factor of 1 is worth in a type
+    factor: Annotated[Array, "K", "C"]  # of the row's type
+    worth: Annotated[Array, "K", "C"]  # of every arm: the sum of its pulls times their factors
     sums: Annotated[Array, "K", "C"]  # of every arm, over types; in its row of the first type
     squares: Annotated[Array, "K", "C"]
     pulls: Annotated[Array, "K"]
     seen: Annotated[Array, "K"]  # requests of the row's type
+    safest: Annotated[Array, "K"]  # the safest row of the row's type
     requests: Annotated[Array, 1]  # of all types
+    weights: Annotated[Array, "M"]  # of the limits, where an arm is safest for several together
 
 
 def share_of(pool: Pool, kind: int, arms: int) -> float:
@@ -62,8 +70,14 @@ def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool) -> None
     """Compute all that is believed, from the totals of the state."""
     count, channels = int(constants[ARMS]), len(state.remaining) + 1
     types = len(state.pulls) // count
+    for m in range(len(state.limits)):
+        if pool.weights[m] == 0.0:
+            pool.weights[m] = 1.0 / len(state.limits)
     for kind in range(types):
         _count_type(state, pool, kind, count)
+        if pool.factor[kind * count * channels] == 0.0:
+            for at in range(kind * count * channels, (kind + 1) * count * channels):
+                pool.factor[at] = 1.0
     for arm in range(count):
         _sum_arm(state, pool, arm, count, types, channels)
     for channel in range(channels):
@@ -72,13 +86,20 @@ def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool) -> None
             total += pool.sums[arm * channels + channel]
             square += pool.squares[arm * channels + channel]
         arms.pooled[channel] = size_of_sums(total, square, 1.0)
-        pool.tau[channel] = _tau(state, pool, channel, count, types, channels)
+        _find_leans(state, pool, channel, count, types, channels)
+    for kind in range(types):
+        _find_factors(state, pool, kind, count, channels)
     for row in range(len(state.pulls)):
         _believe(constants, state, arms, pool, row, row % count)
+    for kind in range(types):
+        _find_safest(state, arms, pool, kind, count)
 
 
 def learn_row(constants: Constants, state: State, arms: Arms, pool: Pool, row: int) -> None:
-    """Renew what is believed after a report of a row; everything at steps 1, 2, 4, 8, ..."""
+    """Renew what is believed of a row and of another one of its arm, after a report.
+
+    Everything is renewed at steps 1, 2, 4, 8, ..., and after every 256 of them.
+    """
     steps, count = int(state.steps[0]), int(constants[ARMS])
     if steps & (steps - 1) == 0 or steps & 255 == 0:
         pool_all(constants, state, arms, pool)
@@ -86,9 +107,54 @@ def learn_row(constants: Constants, state: State, arms: Arms, pool: Pool, row: i
     arm, types, channels = row % count, len(state.pulls) // count, len(state.remaining) + 1
     _count_type(state, pool, row // count, count)
     _sum_arm(state, pool, arm, count, types, channels)
-    for kind in range(types):
-        if pool.seen[kind * count] > 0.0 or kind * count + arm == row:
-            _believe(constants, state, arms, pool, kind * count + arm, arm)
+    _find_factors(state, pool, row // count, count, channels)
+    other = steps % types * count + arm  # each of the arm's rows is renewed in turn
+    _believe(constants, state, arms, pool, row, arm)
+    _find_safest(state, arms, pool, row // count, count)
+    if other != row:
+        _believe(constants, state, arms, pool, other, arm)
+        _find_safest(state, arms, pool, steps % types, count)
+
+
+def excess_over(state: State, arms: Arms, row: int, m: int, rate: float) -> float:
+    """By how much a row's net penalty rate exceeds limit m, over what the limit allows a pull."""
+    cost, base = mean_of(arms.cost_scale[row]), state.bases[m]
+    per_pull = cost if base == 0.0 else base
+    if base < 0.0:
+        per_pull = max(-base * mean_of(arms.reward_scale[row]), LEAST)
+    return (rate - state.limits[m]) * cost / (state.limits[m] * per_pull)  # type: ignore[no-any-return]
+
+
+def _find_safest(state: State, arms: Arms, pool: Pool, kind: int, count: int) -> None:
+    """The row of a type whose cautious penalties, relative to their limits, are least together."""
+    limited, found, least = len(state.limits), kind * count, math.inf
+    for row in range(kind * count, (kind + 1) * count):
+        above = 0.0
+        for m in range(limited):
+            rate = arms.cautious[row * limited + m]
+            above += pool.weights[m] * excess_over(state, arms, row, m, rate)
+        if above < least:
+            found, least = row, above
+    for row in range(kind * count, (kind + 1) * count):
+        pool.safest[row] = found
+
+
+def _mean_of_arm(pool: Pool, at: int) -> float:
+    """An arm's mean for a type with the factor 1; 0 if nothing but zeros was reported."""
+    return pool.sums[at] / pool.worth[at] if pool.worth[at] > 0.0 else 0.0
+
+
+def _find_factors(state: State, pool: Pool, kind: int, count: int, channels: int) -> None:
+    """The factors of a type: the mean of V / a_k over its pulls, which leans on 1."""
+    for channel in range(channels):
+        pulls, total = pool.lean[channel], pool.lean[channel]
+        for arm in range(count):
+            mean, row = _mean_of_arm(pool, arm * channels + channel), kind * count + arm
+            if mean > 0.0:
+                pulls += state.pulls[row]
+                total += state.totals[row * channels + channel] / mean
+        for row in range(kind * count, (kind + 1) * count):
+            pool.factor[row * channels + channel] = total / pulls
 
 
 def _count_type(state: State, pool: Pool, kind: int, count: int) -> None:
@@ -102,41 +168,84 @@ def _count_type(state: State, pool: Pool, kind: int, count: int) -> None:
 
 def _sum_arm(state: State, pool: Pool, arm: int, count: int, types: int, channels: int) -> None:
     """Sums of an arm's outcomes over the types."""
-    pulls = 0.0
-    for channel in range(channels):
-        pool.sums[arm * channels + channel] = pool.squares[arm * channels + channel] = 0.0
+    pulls, first = 0.0, arm * channels
+    for at in range(first, first + channels):
+        pool.sums[at] = pool.squares[at] = pool.worth[at] = 0.0
     for kind in range(types):
         row = kind * count + arm
         pulls += state.pulls[row]
         for channel in range(channels):
-            pool.sums[arm * channels + channel] += state.totals[row * channels + channel]
-            pool.squares[arm * channels + channel] += state.squares[row * channels + channel]
+            at = row * channels + channel
+            pool.sums[first + channel] += state.totals[at]
+            pool.squares[first + channel] += state.squares[at]
+            pool.worth[first + channel] += state.pulls[row] * pool.factor[at]
     pool.pulls[arm] = pulls
 
 
-def _tau(state: State, pool: Pool, channel: int, count: int, types: int, channels: int) -> float:
-    """The variance within types over that between them, by the method of moments, over all arms."""
-    between = pulls = 0.0
+def _ratio(apart: float, pulls: float) -> float:
+    """The variance between over that within, with the prior; as pulls that a guess is worth."""
+    ratio = (PRIOR_RATIO * PRIOR_PULLS + max(apart, 0.0)) / (PRIOR_PULLS + pulls)
+    return min(1.0 / ratio, MOST_PULLS)
+
+
+def _find_leans(
+    state: State, pool: Pool, channel: int, count: int, types: int, channels: int
+) -> None:
+    """How many pulls a_k f_x is worth in a row, and 1 in a type's factor, by moments."""
+    apart = rows = arms_seen = types_seen = 0.0
+    noise = total = 0.0  # of V / a_k, over all pulls
     for arm in range(count):
-        total = pool.pulls[arm]
-        if total > 0.0:
-            mean = pool.sums[arm * channels + channel] / total
-            apart = each = used = 0.0
+        mean, within = _mean_of_arm(pool, arm * channels + channel), 0.0
+        within = _within(state, pool, arm, channel, count, types, channels)
+        if mean > 0.0 and within > 0.0:
+            n_arm = pool.pulls[arm]
             for kind in range(types):
                 row = kind * count + arm
                 n = state.pulls[row]
                 if n > 0.0:
-                    away = state.totals[row * channels + channel] / n - mean
-                    apart += n * away * away
-                    each += n * n
-                    used += 1.0
-            within = pool.squares[arm * channels + channel] - total * mean * mean - apart
-            if total > used + 1.0 and within > LEAST * total:
-                within /= total - used
-                between += apart / within - (used - 1.0)
-                pulls += total - each / total
-    ratio = (PRIOR_RATIO * PRIOR_PULLS + max(between, 0.0)) / (PRIOR_PULLS + pulls)
-    return min(1.0 / ratio, MOST_PULLS)
+                    at = row * channels + channel
+                    away = state.totals[at] / n - mean * pool.factor[at]
+                    apart += n * away * away / within
+                    rows += 1.0
+            arms_seen += 1.0
+            noise += n_arm * within / (mean * mean)
+            total += n_arm
+    common = each_type = 0.0
+    pulls = 0.0  # of other arms than the one that a type has most of
+    for kind in range(types):
+        n = ratios = most = 0.0
+        for arm in range(count):
+            most = max(most, state.pulls[kind * count + arm])
+            mean, row = _mean_of_arm(pool, arm * channels + channel), kind * count + arm
+            if mean > 0.0:
+                n += state.pulls[row]
+                ratios += state.totals[row * channels + channel] / mean
+        pulls += max(n - most, 0.0)
+        if n > 0.0:
+            common += n * (ratios / n - 1.0) * (ratios / n - 1.0)
+            each_type += n * n
+            types_seen += 1.0
+    pool.tau[channel] = _ratio(apart - max(rows - arms_seen - types_seen + 1.0, 0.0), pulls)
+    if noise > 0.0 and total > 0.0:
+        common = common * total / noise - max(types_seen - 1.0, 0.0)
+        pool.lean[channel] = _ratio(common, max(total - each_type / total, 0.0))
+    else:
+        pool.lean[channel] = _ratio(0.0, 0.0)
+
+
+def _within(
+    state: State, pool: Pool, arm: int, channel: int, count: int, types: int, channels: int
+) -> float:
+    """The variance of an arm's outcomes within a type; 0 if there is none to be seen."""
+    square, used = pool.squares[arm * channels + channel], 0.0
+    for kind in range(types):
+        row = kind * count + arm
+        if state.pulls[row] > 0.0:
+            mean = state.totals[row * channels + channel] / state.pulls[row]
+            square -= state.pulls[row] * mean * mean
+            used += 1.0
+    left = pool.pulls[arm] - used
+    return square / left if left > 1.0 and square > LEAST * left else 0.0
 
 
 def _believe(
@@ -182,18 +291,21 @@ def _mean_of_row(
     if stated and state.expected[at] >= 0.0:
         guess, worth = state.expected[at], DECLARED
         size = max(size, guess)
-    mean = (total + worth * guess) / (pulls + worth)
-    second = (square + worth * guess * size) / (pulls + worth)
+    factor = pool.factor[at]
+    mean = min(factor * (total + worth * guess) / (pool.worth[over] + worth), 1.0)
+    second = min(factor * factor * (square + worth * guess * size) / (pulls + worth), 1.0)
     tau, own = pool.tau[channel], state.pulls[row]
     weight = own + tau
     here = (state.totals[at] + tau * mean) / weight
     there = (state.squares[at] + tau * second) / weight
     lean = tau / weight
     variance = max(there - here * here, LEAST * size * size)
-    unsure = OWN * variance / (weight + 1.0)
-    unsure += lean * lean * max(second - mean * mean, LEAST * size * size) / (pulls + worth + 1.0)
-    scale, width = shape_of(variance / unsure - 1.0, here, there, size)
-    return scale, width, size, variance / unsure
+    ours = variance / (weight + 1.0)
+    arms_part = max(second - mean * mean, LEAST * size * size) / (pulls + worth + 1.0)
+    arms_part *= lean * lean
+    drawn = (OWN * ours + arms_part) * (PENALTY if channel >= 2 else 1.0)
+    scale, width = shape_of(variance / drawn - 1.0, here, there, size)
+    return scale, width, size, variance / (ours + arms_part)
 
 
 def _believe_penalty(

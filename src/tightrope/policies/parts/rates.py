@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 INFINITY = math.inf
-# The lower bound on mean costs where none is declared, relative to the largest cost. Exploration
+# The lower bound on mean costs if none is declared, relative to the largest cost. Exploration
 # depends on its log: a bound ten times too small adds beta0 * 2.3 pulls of every arm.
 UNDECLARED_COST = 0.1
 
@@ -44,9 +44,9 @@ def rate_and_width(
     """The rate, or ``unknown`` if the arm has cost nothing so far, and its width.
 
     The width is (1 + rate) / (sqrt(pulls) * mean cost), so that clock * width is the bonus of
-    eqn:ly-index with rad_k of def:cradius, for clock = sqrt(2 alpha log n). Of a quotient's width
-    (1 + rate) / cost the 1 is the numerator's, ``own``, and the rate the cost's, ``noise``: 0 in
-    place of 1 where it is known. ``earned`` is at least 0.
+    eqn:ly-index with rad_k of def:cradius, for clock = sqrt(2 alpha log n). In a quotient's width
+    (1 + rate) / cost, the 1 comes from the numerator (``own``) and the rate from the cost
+    (``noise``); each factor is 0 if it is known. ``earned`` is at least 0.
     """
     if cost > 0.0:
         per_cost = 1.0 / cost
@@ -58,7 +58,7 @@ def rate_and_width(
 def net_rate_and_width(
     pulls: float, cost: float, net: float, unknown: float, own: float, noise: float
 ) -> Terms:
-    """The same of a net penalty, which may be negative."""
+    """The same for a net penalty, which may be negative."""
     if cost > 0.0:
         per_cost = 1.0 / cost
         rate = net * per_cost
@@ -67,7 +67,7 @@ def net_rate_and_width(
 
 
 def known_facts(task: Known) -> tuple[float, float]:
-    """1 if all costs are known, else 0; 0 if all penalties are too, else 1: the penalty's doubt."""
+    """Whether all costs are known (1 or 0), and 0 if all penalties are known too, otherwise 1."""
     known = task.stated.known_outcomes
     costs, penalties = not np.isnan(known[:, 0]).any(), not np.isnan(known[:, 2:]).any()
     return float(costs), 0.0 if costs and penalties else 1.0
@@ -80,7 +80,7 @@ def exploration(beta0: float, budget: float, smallest_cost: float) -> int:
 
 
 def smallest_cost(mu_min: float | None, task: Task) -> float:
-    """A lower bound on the mean costs: ``mu_min``, else the task's, else the default."""
+    """A lower bound on the mean costs: ``mu_min``, the task's, or the default."""
     declared = task.normal_smallest_cost if mu_min is None else mu_min
     return UNDECLARED_COST if declared is None else declared
 
@@ -113,7 +113,7 @@ class Schedule:
         return v, delta
 
     def outside(self, budget: float, known: Known) -> str | None:
-        """A warning, in the user's units, if delta is not below the tightest limit; else None.
+        """A warning, in the user's units, if delta is not below the tightest limit, or None.
 
         The theorems assume that it is. ``budget`` is normalised.
         """
@@ -125,11 +125,11 @@ class Schedule:
         text = f"policy {self.policy}: delta = {delta * known.scales.penalties[m] / unit:.4g}"
         text += f" is not below {known.limit_text(m)}"
         if self.delta is not None:
-            return f"{text}, so no theorem covers it; the number is used as it stands"
+            return f"{text}, so no theorem covers it; the value is used unchanged"
         smallest = math.ceil(self._smallest_budget(tightest) * unit)
         return (
-            f"{text} at budget {budget * unit:g}, so no theorem covers it; the number is used as it"
-            f" stands. The smallest budget inside the theory is about {smallest:,.0f}"
+            f"{text} at budget {budget * unit:g}, so no theorem covers it; the value is used "
+            f"unchanged. The smallest budget inside the theory is about {smallest:,.0f}"
         )
 
     def _smallest_budget(self, limit: float) -> float:

@@ -1,8 +1,8 @@
-"""What ``resolve`` can promise of a limit, and what exploring costs.
+"""The penalty rate that ``resolve`` can promise for a limit, and the cost of exploring.
 
-If only the safest mixture is pulled from here on, what is left of an allowance at the end is
-normal, with a mean and a deviation that follow from an :data:`Outlook`. ``docs/resolve.md`` derives
-the formulas. Everything is in normalised units.
+If only the safest mixture is pulled from now on, the allowance left at the end is approximately
+normal, with a mean and a deviation that follow from an :data:`Outlook`.
+``docs/resolve-algorithm.md`` derives the formulas. Everything is in normalised units.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tightrope.policies.state import Array, State, rows
 
 __all__ = ["LATE", "LOST", "Outlook", "cost_ahead", "plausible_rate", "room_above", "safe_rate"]
 
-LEARNING = 0.1  # of what is left, at most, will be spent on an arm of the safest mixture
+LEARNING = 0.1  # of the remaining budget, at most, will be spent on an arm of the safest mixture
 LARGE = 0.4  # times z^2 and an arm's usual penalty: a large one; both chosen by measurement
 
-# In place of a rate that is safe to promise.
+# Codes returned instead of a rate that is safe to promise.
 LATE = -1.0  # the safest mixture may keep the limit, but not surely enough
 LOST = -2.0  # it is not expected to
 
-# Of the safest mixture: its penalty rate, the variance of what it incurs per unit of cost, and the
+# For the safest mixture: its penalty rate, the variance of its penalty per unit of cost, and the
 # variance of the rate.
 Outlook = tuple[float, float, float]
 
@@ -45,18 +45,18 @@ def cost_ahead(state: State, arms: Arms) -> float:
 
 
 def known_cost(cost: float, ahead: float, count: int) -> float:
-    """The cost by which an arm of the safest mixture is known, or will be in time."""
+    """The cost behind the estimate of an arm of the safest mixture, now or in time."""
     return max(cost, min(LEARNING, 1.0 / count) * ahead)
 
 
 def safe_rate(
     constants: Constants, outlook: Outlook, reserve: float, allowance: float, ahead: float
 ) -> float:
-    """The largest rate of a penalty from which the safest mixture can rescue; LATE or LOST.
+    """The largest penalty rate from which the safest mixture can rescue the limit, or LATE or LOST.
 
-    If only this mixture is pulled from here on, the allowance ends ``room`` deviations above the
-    ``reserve`` on average. A steady rate comes nearest to the barrier on its way, not at its end:
-    there it has z deviations left at the rate returned.
+    If only this mixture is pulled from now on, the allowance ends ``room`` deviations above the
+    ``reserve`` on average. A steady rate comes nearest to the barrier on the way, not at the end;
+    there it has z deviations left at the returned rate.
     """
     expected, noise, unsure = outlook
     if expected * ahead > allowance:
@@ -72,7 +72,7 @@ def safe_rate(
 def room_above(
     constants: Constants, outlook: Outlook, reserve: float, allowance: float, ahead: float
 ) -> float:
-    """How many deviations above the reserve the allowance ends, by the safest mixture alone."""
+    """How many deviations above the reserve the allowance ends with the safest mixture alone."""
     expected, noise, unsure = outlook
     low = expected + constants[1] * math.sqrt(unsure)
     deviation = math.sqrt(noise * ahead + unsure * ahead * ahead)
@@ -85,7 +85,7 @@ def skewness(constants: Constants, size: float) -> float:
 
 
 def pending(constants: Constants, state: State, arms: Arms, m: int) -> float:
-    """What pulls in flight may have incurred beyond what is expected: z deviations of it."""
+    """The excess penalty of pulls in flight over its expectation: z deviations."""
     if state.flying[0] == 0.0:
         return 0.0
     limited, variance = len(state.limits), 0.0
@@ -110,18 +110,18 @@ def large_penalty(constants: Constants, size: float) -> float:
 
 
 def take_care(drawn: Array, cautious: Array, weight: float) -> None:
-    """Move drawn penalty rates to cautious ones: at the end of a budget nothing is to be learnt."""
+    """Move drawn penalty rates to cautious ones: at the end of a budget, learning has no value."""
     for at in range(len(drawn)):
         drawn[at] += weight * (cautious[at] - drawn[at])
 
 
 def chance_owed(limit: float, promised: float, rate: float, low: float) -> float:
-    """The chance to pull the safest mixture instead, so that what is promised is kept on average.
+    """The chance to pull the safest mixture instead, so that the promise is kept on average.
 
-    The mixture was chosen by drawn rates, and looks better by them than its expected ``rate``. What
-    it is expected to incur beyond the promise is made up for by the safest one, whose rate is
-    ``low``, the more the nearer the promise has come from the limit itself to the least that can be
-    promised: there is no need to pay as long as the allowance is whole.
+    The mixture was chosen by drawn rates, which look better than its expected ``rate``. Its
+    expected excess over the promise is compensated by the safest mixture, whose rate is ``low``.
+    The compensation grows as the promise falls from the limit to the smallest possible promise:
+    none is needed while the allowance is whole.
     """
     if not (rate > promised and rate > low and limit > promised):
         return 0.0
@@ -130,10 +130,11 @@ def chance_owed(limit: float, promised: float, rate: float, low: float) -> float
 
 
 def be_hopeful(arms: Arms, ahead: float, limited: int) -> None:
-    """Put the least rates that are plausible in place of the drawn penalty rates.
+    """Replace the drawn penalty rates by the lowest plausible ones.
 
-    Drawn or cautious rates lock on to a well-known arm above the limit while another may be below.
-    The more cost is ahead of what an arm is known by, the less likely a rate may be that is tried.
+    Drawn or cautious rates lock on to a well-known arm above the limit while another arm may be
+    below it. The more cost is ahead, relative to the cost behind an arm's estimate, the less likely
+    a rate may be that is tried.
     """
     each = ahead / math.sqrt(len(arms.cost))
     for at in range(len(arms.rate)):
@@ -150,7 +151,7 @@ def be_hopeful(arms: Arms, ahead: float, limited: int) -> None:
 
 
 def plausible_rate(rate: float, deviation: float, odds: float) -> float:
-    """The least rate that is not less likely than one in ``odds``, nearly; gamma-shaped if above 0.
+    """The lowest rate with a probability of about one in ``odds``; gamma-shaped if above 0.
 
     A normal number is below -sqrt(2 log odds) with a chance of at most 1 / ``odds``.
     """

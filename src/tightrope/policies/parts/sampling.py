@@ -1,8 +1,9 @@
 """Random numbers and Beta posteriors for policies that sample.
 
 All numbers are derived from the step's ``words`` by :func:`~tightrope.policies.choice.hashed`, so
-that plain Python and compiled code draw the same. A Beta variable is made of two Gamma variables,
-by the method of Marsaglia and Tsang ("A simple method for generating gamma variables", TOMS 2000).
+plain Python and compiled code draw the same numbers. A Beta variable is made of two Gamma
+variables, by the method of Marsaglia and Tsang ("A simple method for generating gamma variables",
+TOMS 2000).
 
 A step draws all of them in two loops (:func:`draw_gammas`): one without branches, which the
 compiler turns into vector instructions and which settles 19 of 20 variables, then one over the
@@ -111,7 +112,7 @@ def _surely_accepted(chance: float, x: float, size: float, z: float) -> bool:
 
 
 def _gamma_at_once(shape: float, word: int, number: int) -> float:
-    """What :func:`gamma` returns if its first attempt surely succeeds, else -shape; no branches."""
+    """:func:`gamma` if its first attempt surely succeeds, otherwise -shape; no branches."""
     size = shape - 1.0 / 3.0
     spread = 1.0 / math.sqrt(9.0 * size)
     place, chance = uniform(word, number), uniform(word, number + 1)
@@ -156,8 +157,8 @@ def count_outcomes(state: State, posteriors: Posteriors, arm: int) -> None:
 def draw_gammas(state: State, successes: Array, gammas: Array, word: int) -> None:
     """Draw the two Gamma variables of every arm and channel; ``successes`` [K * C].
 
-    Writes the first K * C * 2 of ``gammas`` [K * C * 4], of which :func:`mean_of` makes means. The
-    others fill the last group: variables left over would each take as long as a group.
+    Writes the first K * C * 2 of ``gammas`` [K * C * 4], from which :func:`mean_of` computes means.
+    The others fill the last group: variables left over would each take as long as a group.
     """
     channels, used = len(state.remaining) + 1, 2 * len(successes)
     whole = (used + GROUP - 1) // GROUP * GROUP
@@ -176,7 +177,7 @@ def draw_gammas(state: State, successes: Array, gammas: Array, word: int) -> Non
 
 
 def mean_of(state: State, gammas: Array, arm: int, channel: int) -> float:
-    """The drawn mean of an arm in a channel (0 cost, 1 reward, 2 + m penalty), or what is known."""
+    """The drawn or known mean of an arm in a channel (0 cost, 1 reward, 2 + m penalty)."""
     share, drawn = _share_and_channel(state, arm, channel)
     at = arm * (len(state.remaining) + 1) + drawn
     if state.known[at] >= 0.0:
@@ -186,7 +187,7 @@ def mean_of(state: State, gammas: Array, arm: int, channel: int) -> float:
 
 
 def _share_and_channel(state: State, arm: int, channel: int) -> tuple[float, int]:
-    """The channel that a penalty is a share of, if it is that of another one; else 1 and itself."""
+    """The weight and channel of a penalty that is a share of another outcome, or 1 and itself."""
     if channel < 2:
         return 1.0, channel
     m = channel - 2

@@ -1,4 +1,4 @@
-"""Watching for change: whether an arm has become another one since some pull.
+"""A test for changed arms: whether an arm's distributions differ since some pull.
 
 For every arm and channel, with outcomes in [0, 1], split its pulls into those up to the s-th and
 those after it. If the mean m never changed, then for every s
@@ -8,32 +8,32 @@ those after it. If the mean m never changed, then for every s
 is at most a martingale that starts at 1, as n grows: KT is the mixture of q^S (1 - q)^(n - S) over
 q with the density of Beta(1/2, 1/2) (Krichevsky and Trofimov, 1981), S the sum of n outcomes, and
 the largest likelihood is at least that of the true m (*universal inference*: Wasserman, Ramdas and
-Balakrishnan, PNAS 2020). An outcome between 0 and 1 does no harm: q^v (1 - q)^(1 - v) over the same
-of m is convex in v, so that its mean is at most what it is for a coin.
+Balakrishnan, PNAS 2020). Outcomes between 0 and 1 are allowed: q^v (1 - q)^(1 - v) over the same
+for m is convex in v, so its mean is at most that of a coin.
 
-It does little good either: an outcome v counts as v coins, and a price of 0.003 that triples as
-almost none. So every channel has a second test with a *coin*: whether the outcome is above the
-median of the arm's first 32, or differs from it where at least half of those are equal to it. The
-threshold is known before the first coin is tossed, and coins of independent pulls of an arm that
-does not change are independent with one chance; hence E_s of the coins is as above. It is left out
-where all outcomes are 0 or 1, which are coins. By Ville's inequality and a union over s and the 2 C
-tests,
+But they carry little information: an outcome v counts as v coins, so a price of 0.003 that triples
+hardly counts. So every channel has a second test with a *coin*: whether the outcome is above the
+median of the arm's first 32, or differs from it if at least half of those equal it. The threshold
+is fixed before the first coin, and the coins of independent pulls of an unchanged arm are
+independent with the same chance; hence E_s of the coins is as above. This test is left out if all
+outcomes are 0 or 1, which are coins. By Ville's inequality and a union over s and the 2 C tests,
 
     some E_s >= 2 C / (w_s delta)  at any time:   with a chance of at most delta,
 
 for weights w_s that add up to at most 1: for s = (2 r - 3) 2^k with r >= 2 they are proportional to
-1 / ((k + 1) (k + 2) r log^2 r): round numbers, which are looked at for longest, weigh most. That is
-an alarm. It drops what was seen of the arm before the best split, and starts again, with a new
-median. Splits are looked at where the pulls are kept apart: in buckets of 1, 1, ... 2, 2, ... 4,
-4, ... pulls, the last ones finest (an exponential histogram; Bifet and Gavalda, "Learning from
-time-changing data with adaptive windowing", SDM 2007). Any splits and tests may be left out.
+1 / ((k + 1) (k + 2) r log^2 r): round numbers, which are tested for longest, weigh most. This is an
+alarm. It drops the arm's outcomes before the best split and starts again with a new median. Splits
+are tested between the buckets that hold the pulls: of 1, 1, ... 2, 2, ... 4, 4, ... pulls, the last
+ones finest (an exponential histogram; Bifet and Gavalda, "Learning from time-changing data with
+adaptive windowing", SDM 2007). The bound holds for any subset of splits and tests.
 
-*Blocks.* Where an outcome resembles the last one, pulls are not independent, and an alarm means
-nothing. There the mean outcomes of ``block`` pulls of the arm in a row take the place of outcomes:
-all of the above holds for them if blocks are independent, which needs them longer than the memory.
+*Blocks.* If an outcome resembles the last one, pulls are not independent, and an alarm means
+nothing. Then the mean outcomes of ``block`` successive pulls of the arm replace the outcomes. All
+of the above holds for them if blocks are independent, so they must be longer than the memory of the
+outcomes.
 
-An arm that is not pulled is not watched, nor is an outcome that is known. Letters: K arms, M
-penalties, C = 2 + M channels.
+Arms without pulls and known outcomes are not tested. Letters: K arms, M penalties, C = 2 + M
+channels.
 """
 
 from __future__ import annotations
@@ -59,21 +59,21 @@ __all__ = [
 
 WATCH_SLOTS = 96  # buckets at most: enough for 2^24 blocks
 ALIKE = 4  # buckets of the same size at most
-EVERY, GROWTH = 8.0, 1.05  # blocks of an arm between two looks, or by how much they have to grow
+EVERY, GROWTH = 8.0, 1.05  # blocks of an arm between two tests, or the factor of growth
 FIRST = 32  # outcomes whose median is a coin's threshold
 ALL_RANKS = 2.11  # at least the sum of 1 / (r log^2 r) over r from 2 on
 CLOSE = 1e-9  # relative: outcomes that differ by rounding only
 
-# The head of an arm's numbers: buckets in use, its pulls at the next look, how often it changed,
-# the number of the pull, of all arms, at which that was noticed last, pulls in a block, and the
-# blocks it had when the outcomes for the median were begun. Then C numbers each for the lower and
-# the upper threshold of its coins and for the first outcomes, and the buckets.
+# The head of an arm's numbers: buckets in use, its pulls at the next test, the number of changes,
+# the number of the pull (of all arms) at the last alarm, pulls in a block, and its blocks when the
+# outcomes for the median started. Then C numbers each for the lower and the upper threshold of its
+# coins and for the first outcomes, and the buckets.
 USED, NEXT, CHANGES, NOTICED, BLOCK, BEGUN = range(6)
 HEAD = 6
 
 
 def fresh_watch(arms: int, penalties: int, block: int) -> npt.NDArray[np.float64]:
-    """The numbers of watching at the start of a run."""
+    """The numbers of the test at the start of a run."""
     numbers = np.zeros((arms, _stride(penalties)))
     numbers[:, BLOCK] = block
     return numbers.ravel()
@@ -82,7 +82,7 @@ def fresh_watch(arms: int, penalties: int, block: int) -> npt.NDArray[np.float64
 def watch_of_old(
     old: npt.NDArray[np.float64], arms: int, penalties: int
 ) -> npt.NDArray[np.float64]:
-    """The numbers of a run that was watched without coins: heads of 4, buckets without coins."""
+    """The numbers of an old run without coins: heads of 4, buckets without coins."""
     numbers = fresh_watch(arms, penalties, 1).reshape(arms, -1)
     width, first = _width(penalties), _buckets(penalties)
     kept = width - (2 + penalties)
@@ -116,7 +116,7 @@ def _width(penalties: int) -> int:
 
 
 def watch(state: State, history: Array, delta: float, row: int, outcomes: Array) -> None:
-    """Note a pull that the state has counted already; after an alarm, drop what is out of date."""
+    """Record a pull that the state has counted; after an alarm, drop outdated pulls."""
     penalties = len(state.remaining) - 1
     width, head = _width(penalties), row * _stride(penalties)
     first, block = head + _buckets(penalties), history[head + BLOCK]
@@ -174,7 +174,7 @@ def _toss(history: Array, head: int, last: int, penalties: int, pulls: float) ->
 
 
 def _set_threshold(history: Array, low: int, channels: int) -> None:
-    """Take the median of the first outcomes: a coin is 1 above it, or also below if many are it."""
+    """Take the median of the first outcomes: a coin is 1 above it, or off it if many equal it."""
     for one in range(2, 2 + FIRST):
         middle = history[low + one * channels]
         below = equal = 0
@@ -191,7 +191,7 @@ def _set_threshold(history: Array, low: int, channels: int) -> None:
 
 
 def _merge(history: Array, head: int, penalties: int) -> None:
-    """Where too many buckets have the same size, make one of the two oldest of them."""
+    """If too many buckets have the same size, merge the two oldest of them."""
     first, width, size = head + _buckets(penalties), _width(penalties), history[head + BLOCK]
     last = int(history[head + USED]) - 1
     while last >= 0:
@@ -212,7 +212,7 @@ def _merge(history: Array, head: int, penalties: int) -> None:
 
 
 def _best_split(state: State, history: Array, head: int, row: int, delta: float) -> int:
-    """How many buckets are before the change, if there is an alarm; else 0."""
+    """The number of buckets before the change, if there is an alarm; otherwise 0."""
     penalties = len(state.remaining) - 1
     channels, tossed = 2 + penalties, history[head + BEGUN] + FIRST
     coins = 1 + 2 * channels + 2 * penalties
@@ -286,7 +286,7 @@ def _likelihood(pulls: float, total: float) -> float:
 
 
 def _drop(state: State, history: Array, head: int, row: int, split: int) -> None:
-    """Forget the first buckets of an arm: its sums are those of the others."""
+    """Forget the first buckets of an arm; its sums become those of the other buckets."""
     penalties = len(state.remaining) - 1
     channels, width, first = 2 + penalties, _width(penalties), head + _buckets(penalties)
     used = int(history[head + USED]) - split

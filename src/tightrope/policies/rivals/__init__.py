@@ -1,1 +1,1 @@
-"""Policies from the literature, to compare with; each says where it differs from its paper."""
+"""Policies from the literature. Each docstring lists the differences from its paper."""

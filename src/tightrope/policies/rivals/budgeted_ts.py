@@ -4,7 +4,7 @@ Xia, Li, Qin, Yu and Liu, "Thompson sampling for budgeted multi-armed bandits", 
 step draw every arm's mean reward r and mean cost x from their posteriors and pull the arm with the
 largest r / x. Priors are Beta(1, 1); outcomes between 0 and 1 are rounded to 0 or 1 at random, as
 in their algorithm (see ``sampling``). Their setting has the same budget, so nothing is adapted.
-There is no initial exploration. The limits are ignored, so it shows what they cost in reward.
+There is no initial exploration. It ignores the limits and so shows their cost in reward.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["BudgetedTS"]
 
 
 class SampledRates(NamedTuple):
-    """The posteriors, and what is drawn from them."""
+    """The posteriors and the draws from them."""
 
     posteriors: Posteriors
     gammas: Annotated[Array, "K", "C", 4]  # see ``sampling``

@@ -1,4 +1,4 @@
-"""ControlBudget: keep what is saved of each limit near a threshold that shrinks with the budget.
+"""ControlBudget: keep the savings on each limit near a threshold that shrinks with the budget.
 
 Kumar and Kleinberg, "Non-monotonic resource utilization in the bandits with knapsacks problem",
 NeurIPS 2022: a pull changes every resource by a drift that may have either sign, and resources must
@@ -12,30 +12,30 @@ ControlBudget, for known means, perturbs the right-hand side: in round t it draw
     p_t = inverse(D) (gamma s_1, ..., gamma s_J, 1),   s_j = 1 if resource j is below c log(T - t)
 
 and -1 otherwise, with the largest gamma for which p_t is a distribution whatever the signs. So each
-binding resource drifts up when it is low, else down, and little of it is left at the end. If a
-resource is below 1 it pulls a null arm. For unknown means, ExploreThenControlBudget first pulls all
-arms in turn until confidence bounds tell the best mixture's arms and the binding resources, by
-programs with one left out as Li, Sun and Ye have them (``parts/identification``); then it pulls
-these arms until their drifts are known well enough compared with gamma; then it runs ControlBudget
-with the means so far.
+binding resource drifts up when it is low and down otherwise, and little of it is left at the end.
+If a resource is below 1 it pulls a null arm. For unknown means, ExploreThenControlBudget first
+pulls all arms in turn until confidence bounds identify the best mixture's arms and the binding
+resources, by leave-one-out programs as in Li, Sun and Ye (``identification``); then it pulls these
+arms until their drifts are known well enough compared with gamma; then it runs ControlBudget with
+the means so far.
 
-Adapted to limits per unit of a random total cost: resource m is what has been saved of limit m,
-c_m times the cost so far less the penalties so far, 0 at the start; a pull's drift is c_m X - Y_m.
-In shares of cost w the equations are
+Adapted to limits per unit of a random total cost: resource m is the savings on limit m, c_m times
+the cost so far minus the penalties so far, 0 at the start; a pull's drift is c_m X - Y_m. In shares
+of cost w the equations are
 
     w . y_m = c_m - gamma s_m for the limits that bind,   sum w = 1
 
 with penalty rates y_m; an arm is drawn by w over mean cost, and the budget left, b, stands for
-T - t. There is no null arm, for the budget must be spent, and limits hold for totals: below 0, the
-saving is steered up as it is below the threshold. The theorem leaves c as a constant that is large
-enough; ours is c0 / gamma, for by Hoeffding's inequality drifts of gamma lead from the threshold
-to 0 with a chance of at most b^(-2 c0). The bounds when the means are learnt are those of
-``identify-resolve``, and "well enough" is that every arm's penalty rates are known up to gamma / 2,
-for then each drift has the right sign; the constants of the paper's proof are not ours. Where a
-mixture is degenerate gamma is 0: with known means it is then played as it is.
+T - t. There is no null arm, because the budget must be spent. Limits hold for totals: savings below
+0 are steered up, like any below the threshold. The theorem leaves c as a large enough constant;
+here it is c0 / gamma, because by Hoeffding's inequality drifts of gamma lead from the threshold to
+0 with a chance of at most b^(-2 c0). The bounds for learnt means are those of ``identify-resolve``,
+and "well enough" means that every arm's penalty rates are known up to gamma / 2, because then each
+drift has the right sign; the paper's proof has other constants. For a degenerate mixture gamma is
+0; with known means it is then played unchanged.
 
-With ``known=true`` it is told the means of all arms, otherwise nothing. Formulas are from knowledge
-of the paper; none of its experiments is repeated.
+With ``known=true`` the policy knows the means of all arms, otherwise nothing. The formulas were
+written from memory of the paper; none of its experiments is repeated.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ from tightrope.problem import Problem, Task, require_unchanging
 __all__ = ["ControlBudget"]
 
 IDENTIFY, MEASURE, CONTROL = 0.0, 1.0, 2.0  # what it is about
-FIRST = 3  # where what is known of the arms starts among the constants
+FIRST = 3  # where the known means start among the constants
 
 
 class Control(NamedTuple):
-    """What was found, the equations' solution, and what the arms look like."""
+    """The identified arms, the equations' solution, and the arms' estimates."""
 
     stage: Annotated[Array, 1]
     gamma: Annotated[Array, 1]
     side: Annotated[Array, "R"]  # the right-hand sides, relative to the limits
-    aim: Mixture  # what is drawn from
+    aim: Mixture  # the shares to draw from
     cost: Annotated[Array, "K"]  # mean
     reward: Annotated[Array, "K"]  # rate
     penalty: Annotated[Array, "K", "M"]  # rates
@@ -84,10 +84,10 @@ class Control(NamedTuple):
 
 @dataclass(frozen=True)
 class ControlBudget(ChoicePolicy, InformedPolicy):
-    """Mix the best mixture's arms so that what is saved of each limit drifts to a threshold.
+    """Mix the best mixture's arms so that the savings on each limit drift to a threshold.
 
-    ``known``: the means are told, not learnt. ``c0``: the threshold is c0 log(budget left) / gamma,
-    with gamma the drift per unit of cost. ``alpha``: while it learns, a mean is known up to
+    ``known``: the means are known, not learnt. ``c0``: the threshold is c0 log(budget left) /
+    gamma, with gamma the drift per unit of cost. ``alpha``: while it learns, a mean is known up to
     sqrt(alpha log B / pulls).
 
     >>> ControlBudget(c0=2).label
@@ -121,11 +121,11 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
 
     @property
     def knows(self) -> str:
-        """The laws, if the means are told."""
+        """The distributions, if the means are known."""
         return "laws" if self.known else ""
 
     def setup(self, known: Problem | Task, budget: float) -> Setup:
-        """The bounds' alpha log B, c0, whether the means are told, and if so the equations."""
+        """The bounds' alpha log B, c0, whether the means are known, and if so the equations."""
         level = self.alpha * max(math.log(budget), 1.0)
         told = _equations(self.name, known) if self.known else ()
         constants = (level, float(self.c0), 1.0 if self.known else 0.0, *told)
@@ -133,7 +133,7 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Control) -> None:
-        """Note the limits, and the equations if they are told."""
+        """Record the limits, and the equations if they are known."""
         evidence = scratch.evidence
         for m in range(len(evidence.limits)):
             evidence.limits[m] = state.limits[m]
@@ -145,7 +145,7 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Control, words: Array) -> int:
-        """The next arm in turn, or an arm of the mixture that drifts where it should."""
+        """The next arm in turn, or an arm of the mixture with the wanted drifts."""
         arms, steps, evidence = len(rows(state)), int(state.steps[0]), scratch.evidence
         if scratch.stage[0] == IDENTIFY:
             if steps == 0 or steps % arms > 0 or not identify(evidence):
@@ -161,7 +161,7 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
 
     @staticmethod
     def learn(constants: Constants, state: State, scratch: Control, row: int) -> None:
-        """The means and bounds of the arm just pulled, while they are needed."""
+        """Update the means and bounds of the arm just pulled, while they are needed."""
         limited = len(scratch.evidence.limits)
         first, pulls = row * (2 + limited), max(state.pulls[row], 1.0)
         cost = max(state.totals[first] / pulls, LEAST_COST)
@@ -179,7 +179,7 @@ class ControlBudget(ChoicePolicy, InformedPolicy):
 
 
 def _aim(constants: Constants, state: State, scratch: Control) -> None:
-    """Solve the equations for the drifts that are wanted now."""
+    """Solve the equations for the wanted drifts."""
     evidence, gamma, budget = scratch.evidence, scratch.gamma[0], state.remaining[0]
     program, limited = evidence.program, len(evidence.limits)
     for m in range(limited):
@@ -241,7 +241,7 @@ def _measured(constants: Constants, state: State, scratch: Control) -> bool:
 
 
 def _least_pulled(state: State, evidence: ArmEvidence) -> int:
-    """Of the identified arms."""
+    """Solve for the identified arms."""
     chosen, fewest = 0, math.inf
     for row in rows(state):
         if evidence.optimal[row] > 0.0 and state.pulls[row] < fewest:
@@ -266,7 +266,7 @@ def _equations(policy: str, problem: Any) -> tuple[float, ...]:
 
 
 def _copy_equations(constants: Constants, scratch: Control) -> None:
-    """Those that are told."""
+    """Copy the known equations."""
     evidence, rows = scratch.evidence, len(scratch.side)
     scratch.stage[0], scratch.gamma[0] = CONTROL, constants[FIRST]
     for i in range(rows):

@@ -1,20 +1,21 @@
-"""Which arms belong to the best mixture, and which limits do not bind: programs with one left out.
+"""Identify the arms of the best mixture and the limits that do not bind: leave-one-out programs.
 
 Li, Sun and Ye ("The symmetry between arms and knapsacks", ICML 2021) show for K arms and M limits
-that, unless the best mixture is degenerate,
+that, if the best mixture is not degenerate,
 
 - arm k has a share in it exactly if the best mixture without the arm is worth less;
-- limit m does not bind exactly if it is worth less once what is left of the limit is charged:
+- limit m does not bind exactly if the mixture is worth less once the unused part of the limit is
+charged:
 
       OPT_m = max w . (r + y_m) - c_m   subject to the same constraints.
 
-So each is known once a lower bound of the best mixture's worth exceeds an upper bound of the worth
-with it left out. Both come from intervals of every arm's reward and penalty rates: low rewards and
+So each is identified once a lower bound of the best mixture's worth exceeds an upper bound of the
+worth without it. Both come from intervals of every arm's reward and penalty rates: low rewards and
 high penalties for the lower bound, the other way round for the upper ones.
 
-An arm is left out by giving it the numbers of another: that changes no worth, and no array's size.
-An arm without a share in the best mixture of the upper bounds is not tried: the upper bound
-without it is that mixture's worth, never less than the lower bound.
+An arm is left out by giving it the numbers of another arm, which changes no worth and no array's
+size. An arm without a share in the best mixture of the upper bounds is skipped: the upper bound
+without it is that mixture's worth, never below the lower bound.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ MARGIN = 1e-9  # by which a bound has to exceed another, relative: beyond roundi
 
 
 class ArmEvidence(NamedTuple):
-    """Intervals of the arms' rates, and what they have shown so far."""
+    """Intervals of the arms' rates, and the identified arms and limits."""
 
     limits: Annotated[Array, "M"]
     optimal: Annotated[Array, "K"]  # 1 for arms known to have a share
@@ -81,7 +82,7 @@ def worth(mixture: Mixture, rewards: Array) -> float:
 
 
 def identify(evidence: ArmEvidence) -> bool:
-    """Note what the intervals show; true once arms and loose limits number M + 1: that is all.
+    """Record what the intervals show; True once M + 1 arms and loose limits are identified.
 
     Every program is solved by the same call, so that it is compiled once.
     """
@@ -108,9 +109,9 @@ def identify(evidence: ArmEvidence) -> bool:
 
 
 def _prepare(evidence: ArmEvidence, turn: int) -> int:
-    """Write a turn's program down: pessimistic, optimistic, without each arm, with each charge.
+    """Set up one of the programs: pessimistic, optimistic, without each arm, with each charge.
 
-    The arm left out, or K and the number of the limit; -1 where there is nothing to solve.
+    Returns the arm left out, or K plus the number of the limit; -1 if there is nothing to solve.
     """
     arms, limited = len(evidence.optimal), len(evidence.limits)
     subject, charged = 0, -1
@@ -161,8 +162,8 @@ def first_identified(evidence: ArmEvidence) -> int:
 def keep_identified(evidence: ArmEvidence, rewards: Array, penalties: Array, costs: Array) -> int:
     """Copy rates and mean costs for a program of the identified arms alone.
 
-    Every other arm gets the numbers of the first of them, which is returned: whoever picks
-    another arm means that one.
+    Every other arm gets the numbers of the first identified arm, which is returned and stands for
+    them.
     """
     limited, first = len(evidence.limits), first_identified(evidence)
     for k in range(len(evidence.optimal)):

@@ -6,27 +6,27 @@ knapsacks", ICML 2021. For m arms, d resources with the budgets B and T rounds t
     OPT = max mu . x   subject to   C x <= B,   x >= 0
 
 OPT_i is the same with x_i = 0, and OPT_j = min B . y - B_j subject to C' y >= mu + C_j, y >= 0, the
-dual of charging what is left of resource j. Phase I pulls every arm once, round after round, with
-bounds of all means at plus and minus sqrt(2 log T / n), within [0, 1]; after each round arm i is
-found optimal if OPT's lower bound exceeds OPT_i's upper bound, and resource j not binding if it
+dual of charging the unused part of resource j. Phase I pulls every arm once, round after round,
+with bounds of all means at plus and minus sqrt(2 log T / n), within [0, 1]; after each round arm i
+is found optimal if OPT's lower bound exceeds OPT_i's upper bound, and resource j not binding if it
 exceeds OPT_j's, until d of them are found in all. Phase II solves in every round, with upper bounds
-of rewards, lower bounds of consumption and what is left of every budget,
+of rewards, lower bounds of consumption and the remaining budgets,
 
-    max mu_U . x   subject to   C_L x <= B_t,   x_i = 0 unless i was found optimal
+    max mu_U . x   subject to   C_L x <= B_t,   x_i = 0 if i was not found optimal
 
 and draws an arm by x, normalised.
 
 Adapted to rates and a total random cost: the resources are the cost and the M penalties with the
-allowances c_m B, and x is in shares of cost, whose sum is 1 for the budget must be spent; so the
-cost always binds, and M + 1 arms and limits are to be found. The bounds of a rate are those of its
-mean over those of the mean cost (at least 0.001): see ``parts/identification``, which solves only
-the programs whose outcome is open. The budget B in largest costs stands for T. In phase II an
-arm is drawn by share of cost over mean cost, against what is left of allowances per unit of
-budget left; if no mixture keeps that, the least violating one is taken. Theirs may stop or pull a
-null arm; ours pulls in turn until phase I ends, if need be for the whole budget: it does not end
-where no mixture keeps the limits, or the best mixture is degenerate, or the budget is small for
-these bounds. ``alpha`` stands for their 2. It is told nothing. Formulas are from knowledge of the
-paper, and none of its experiments is repeated.
+allowances c_m B, and x is in shares of cost, whose sum is 1 because the budget must be spent; so
+the cost always binds, and M + 1 arms and limits must be found. The bounds of a rate are those of
+its mean over those of the mean cost (at least 0.001): see ``identification``, which solves only the
+programs whose outcome is open. The budget B in largest costs stands for T. In phase II an arm is
+drawn by share of cost over mean cost, for the remaining allowance per unit of remaining budget; if
+no mixture keeps it, the least violating one is taken. Their policy may stop or pull a null arm.
+This one pulls in turn until phase I ends, if necessary for the whole budget: phase I does not end
+if no mixture keeps the limits, if the best mixture is degenerate, or if the budget is small for
+these bounds. ``alpha`` stands for their 2. The policy knows nothing about the arms. The formulas
+were written from memory of the paper; none of its experiments is repeated.
 """
 
 from __future__ import annotations
@@ -51,21 +51,21 @@ from tightrope.problem import Task
 
 __all__ = ["IdentifyResolve"]
 
-LEAST = 1e-6  # of a limit: what is promised when nothing is left of it
+LEAST = 1e-6  # of a limit: the promise when nothing is left of it
 
 
 class Phases(NamedTuple):
-    """What was found, and what the second phase solves."""
+    """The identified arms, and the program of the second phase."""
 
     identified: Annotated[Array, 1]  # 1 from the second phase on
-    promised: Annotated[Array, "M"]  # what is left of allowances per unit of budget left
+    promised: Annotated[Array, "M"]  # remaining allowance per unit of remaining budget
     cost: Annotated[Array, "K"]  # mean
     evidence: ArmEvidence
 
 
 @dataclass(frozen=True)
 class IdentifyResolve(ChoicePolicy):
-    """Pull in turn until the arms of the best mixture are known, then mix these by what is left.
+    """Pull in turn until the best mixture's arms are known, then mix these for what is left.
 
     ``alpha``: a mean is known up to sqrt(alpha log B / pulls); 2 in the paper.
 
@@ -92,7 +92,7 @@ class IdentifyResolve(ChoicePolicy):
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Phases) -> None:
-        """Note the limits; bound every arm as one bounds an arm never seen."""
+        """Record the limits; set the bounds of arms without pulls."""
         for m in range(len(scratch.promised)):
             scratch.evidence.limits[m] = state.limits[m]
         for row in rows(state):

@@ -1,35 +1,35 @@
 """LagrangeBwK: a bandit algorithm for the arms against an expert algorithm for the resources.
 
 Immorlica, Sankararaman, Schapire and Slivkins, "Adversarial bandits with knapsacks", FOCS 2019 and
-Journal of the ACM 69(6), 2022. With T rounds and resources of which the budget is B, a round in
-which arm a is pulled and resource i is watched is worth
+Journal of the ACM 69(6), 2022. With T rounds and resources of budget B, a round in which arm a is
+pulled and resource i is drawn is worth
 
     L(a, i) = r(a) + 1 - (T / B) c_i(a)
 
 to the arms' player, and costs as much to the resources' player; both play against regret. Rounds
 are a resource too, with the budget T, and a null arm that earns and uses nothing is an arm. The
-arms' player, who sees L of the arm and resource drawn, is EXP3.P (Auer, Cesa-Bianchi, Freund and
+arms' player, which sees L of the drawn arm and resource, is EXP3.P (Auer, Cesa-Bianchi, Freund and
 Schapire, SIAM Journal on Computing 32(1), 2002) for A arms,
 
     p_a = (1 - gamma) w_a / sum w + gamma / A
-    w_a <- w_a exp((gamma / 3 A) (g_a / p_a + alpha / (p_a sqrt(A T)))),   g_a = 0 unless drawn
+    w_a <- w_a exp((gamma / 3 A) (g_a / p_a + alpha / (p_a sqrt(A T)))),   g_a = 0 if not drawn
     alpha = 2 sqrt(ln(A T / delta)),   gamma = min(3/5, 2 sqrt((3/5) A ln(A) / T))
 
-with g the payoff scaled to [0, 1]. The resources' player, who sees L of the arm with every
+with g the payoff scaled to [0, 1]. The resources' player, which sees L of the arm with every
 resource, is Hedge: q_i proportional to exp(-eta times the sum of i's scaled payoffs), with eta =
 sqrt(8 ln(d) / T) for d resources.
 
 Adapted to a total random cost and limits: the resources are the rounds, the cost with the budget B
 and every penalty with its allowance c_m B, each with its own budget in L. A round with the null arm
 costs nothing here, so both players play it at once and draw again, until an arm is pulled or for 64
-rounds; then the likeliest arm is pulled. T = B / mu_min, with a lower bound of the mean costs: as
-many rounds as the budget may last. Theirs stops when a resource or the rounds are used up; ours
-must spend the budget, and goes on. delta = 1 / T. For an adversary they replace T / B in L by a
-random guess of what is earned per unit of budget, which guarantees a share of the optimum only; we
-keep T / B, their version for arms that do not change, and enter it where they do.
+rounds; then the likeliest arm is pulled. T = B / mu_min, with a lower bound of the mean costs: the
+largest number of rounds of the budget. Theirs stops when a resource or the rounds are used up; this
+one must spend the budget and goes on. delta = 1 / T. For an adversary they replace T / B in L by a
+random guess of the reward per unit of budget, which guarantees only a share of the optimum. This
+policy keeps T / B, their version for arms that do not change, also for arms that do.
 
-It is told the smallest mean cost unless ``mu_min`` is given. Formulas are from knowledge of the
-papers, and no experiment is repeated.
+The policy knows the smallest mean cost if ``mu_min`` is not given. The formulas were written from
+memory of the papers; no experiment is repeated.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class LagrangeBwK(ChoicePolicy):
     """Play EXP3.P for the arms against Hedge for budget and allowances.
 
     ``mu_min``: a lower bound on the mean costs, in units of the largest cost; ``None`` takes the
-    one that the task declares, else 0.1.
+    task's declared bound, or 0.1.
 
     >>> LagrangeBwK(mu_min=0.4).label
     'lagrange-bwk:mu_min=0.4'
@@ -92,7 +92,7 @@ class LagrangeBwK(ChoicePolicy):
 
     @property
     def knows(self) -> str:
-        """The smallest mean cost, unless it is given."""
+        """The smallest mean cost, if it is not given."""
         return "smallest cost" if self.mu_min is None else ""
 
     def setup(self, task: Task, budget: float) -> Setup:
@@ -116,7 +116,7 @@ class LagrangeBwK(ChoicePolicy):
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Players) -> None:
-        """Note the limits and what remains; every arm is as likely."""
+        """Record the limits and the remaining amounts; all arms are equally likely."""
         scratch.before[0] = state.remaining[0]
         for m in range(len(scratch.limits)):
             scratch.limits[m] = state.limits[m]
@@ -143,7 +143,7 @@ class LagrangeBwK(ChoicePolicy):
 
     @staticmethod
     def learn(constants: Constants, state: State, scratch: Players, row: int) -> None:
-        """Both players see the round."""
+        """Both players learn from the round."""
         remaining, before = state.remaining, scratch.before
         total = state.totals[row * (len(remaining) + 1) + 1]
         reward, scratch.earned[row] = total - scratch.earned[row], total

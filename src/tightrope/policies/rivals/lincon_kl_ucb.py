@@ -15,8 +15,8 @@ the program runs over shares of *cost* with the rewards u(r) / l(x), the penalti
 the limits c_m. All of them are optimistic, as in their algorithm, where a higher success rate
 improves both reward and constraint. An arm is then drawn with probability proportional to its share
 of cost divided by its mean cost. An arm whose cost so far is 0 is pulled again. Their algorithm
-knows the reward of a success; this one does not. Written from knowledge of the published algorithm;
-their experiments, on data sets, are not repeated.
+knows the reward of a success; this one does not. It was written from memory of the published
+algorithm; their experiments, on data sets, are not repeated.
 
 log t is rounded up to a multiple of 1/128: the bounds of an arm then stay the same for many rounds
 in which it is not pulled, and are not computed again. They are wider by less than 0.1 % at t = 100.
@@ -112,7 +112,7 @@ def _bound(level: float, state: State, scratch: Optimism) -> None:
 
 
 def _changed(arm: int, state: State, scratch: Optimism) -> bool:
-    """Whether an arm's pulls or totals are not those of its bounds; they are from now on."""
+    """Whether an arm's pulls or totals differ from those of its bounds; records the new ones."""
     channels = 2 + len(scratch.limits)
     changed = scratch.pulls[arm] != state.pulls[arm]
     scratch.pulls[arm] = state.pulls[arm]

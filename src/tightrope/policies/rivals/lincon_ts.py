@@ -15,7 +15,7 @@ penalties of every arm are drawn, each from its own posterior, and the program r
 that reward and constraint depend on the same success; this one knows neither. It differs from
 ``ts-lp`` in two of their rules: every arm is pulled once first, and if no mixture keeps the limits
 at the drawn rates, it pulls an arm at random, where ``ts-lp`` takes the least violating mixture.
-Written from knowledge of the published algorithm; their experiments, on data sets, are not
+It was written from memory of the published algorithm; their experiments, on data sets, are not
 repeated.
 """
 

@@ -11,8 +11,8 @@ where the bounds of a mean with average a after n pulls are the two m with
 
 t counts the pulls of all arms. eta is the outcomes' variance relative to that of a Bernoulli
 variable with the same mean: 1 for zeros and ones, which gives Wilson's score interval. Each arm is
-first pulled once. Their setting has the same budget, so nothing is adapted. The limits are ignored,
-so it shows what they cost in reward.
+first pulled once. Their setting has the same budget, so nothing is adapted. It ignores the limits
+and so shows their cost in reward.
 """
 
 from __future__ import annotations

@@ -33,13 +33,13 @@ largest reward of one pull per largest cost of one pull.
 The policy knows more than others: an arm that keeps every limit strictly, and upper bounds s_m on
 that arm's penalty rates, which are used as its Y_m. So the program always has a solution. At first
 it is almost only the safe arm, until there is a useful lower bound of that arm's mean cost. The
-safe arm and s_m are the parameters; if these are not given, what the task declares; if it declares
-no safe arm, then in a simulation the arm with the most room below the limits, relative to them, and
-its true rates (those at the start if the arms change). If no arm keeps every limit by itself, the
-policy does not take part. If a declared s_m is the limit itself, there is no room for other arms,
-and it pulls only the safe one.
+safe arm and s_m are parameters, or taken from the task's declarations. If the task declares no safe
+arm, a simulation uses the arm with the most room below the limits, relative to them, and its true
+rates (those at the start if the arms change). If no arm keeps every limit by itself, the policy
+does not take part. If a declared s_m is the limit itself, there is no room for other arms, and it
+pulls only the safe one.
 
-The formulas are written from knowledge of the papers; their experiments, all on processes with
+The formulas were written from memory of the papers; their experiments, all on processes with
 states, are not repeated.
 """
 
@@ -77,10 +77,10 @@ class OptPessLP(ChoicePolicy, InformedPolicy):
 
     ``safe``: an arm that keeps every limit, by its number from 1 or its name. ``safe_rate``: an
     upper bound on its penalty per unit of cost in normalised units, one number or one per limit.
-    Give both or neither; ``None`` takes the safe arm that the task declares, else the problem's arm
-    with the most room. ``bonus``: how much the reward's optimism compensates for the pessimistic
-    penalties; 4 in the paper. ``alpha``: the confidence bounds' scale; 1 in the paper. ``risk``:
-    the probability that a bound fails, between 0 and 1.
+    Give both or neither; ``None`` takes the task's declared safe arm, or the problem's arm with the
+    most room. ``bonus``: how much the reward's optimism compensates for the pessimistic penalties;
+    4 in the paper. ``alpha``: the confidence bounds' scale; 1 in the paper. ``risk``: the
+    probability that a bound fails, between 0 and 1.
 
     >>> OptPessLP(safe="careful", safe_rate=0.5).label
     'optpess-lp:safe=careful,safe_rate=0.5'
@@ -108,7 +108,7 @@ class OptPessLP(ChoicePolicy, InformedPolicy):
         good = all(isinstance(one, Real) and 0 <= one <= 1e15 for one in given)
         allowed = "a number of at least 0, or one per limit, or none"
         self.require("safe_rate", allowed, not told or good)
-        both = "given with safe, the arm, or not at all"
+        both = "given together with safe, or not at all"
         self.require("safe_rate", both, told == (self.safe is not None))
         self.require_number("bonus", 0.0)
         self.require_number("alpha", 0.0)
@@ -117,7 +117,7 @@ class OptPessLP(ChoicePolicy, InformedPolicy):
 
     @property
     def knows(self) -> str:
-        """It is told a safe arm and its rates, unless they are given."""
+        """A safe arm and its rates, if they are not given."""
         return "safe arm" if self.safe is None else ""
 
     def needs_laws(self, known: Task | Problem) -> bool:
@@ -140,7 +140,7 @@ class OptPessLP(ChoicePolicy, InformedPolicy):
         )
 
     def _safe_arm(self, known: Problem | Task) -> tuple[int, tuple[float, ...]]:
-        """The safe arm, from 0, and upper bounds on its rates: given, declared or by the laws."""
+        """The safe arm, from 0, and upper bounds on its rates: given, declared or true."""
         if self.safe is not None:
             return arm_number(self.name, "safe", self.safe, known), self._rates(known)
         declared = None if known.safe is None else known.task.safe_arm
@@ -149,7 +149,7 @@ class OptPessLP(ChoicePolicy, InformedPolicy):
         return declared, tuple(known.task.normal_safe_rates.tolist())
 
     def _without_room(self, known: Known, arm: int, rates: tuple[float, ...]) -> str | None:
-        """A warning if a rate of the safe arm is not below its limit; else None."""
+        """A warning if a rate of the safe arm is not below its limit, or None."""
         for m, limit in enumerate(limits_of(known)):
             if rates[m] >= limit:
                 return (

@@ -37,9 +37,9 @@ from tightrope.problem import Task
 
 __all__ = ["PessimisticOptimistic"]
 
-LEAST_SLACK = 1e-3  # used where no mixture keeps the limits, or only just
-# The slack assumed where the task declares none, relative to the tightest limit. Queues are divided
-# by it: a guess below the true slack costs reward, one above it breaks the limits for longer.
+LEAST_SLACK = 1e-3  # used if no mixture keeps the limits, or only just
+# The assumed slack if the task declares none, relative to the tightest limit. Queues are divided by
+# it: a guess below the true slack costs reward, a guess above it breaks the limits for longer.
 UNDECLARED_SLACK = 0.1
 
 
@@ -55,8 +55,8 @@ class PessimisticQueues(NamedTuple):
 class PessimisticOptimistic(ChoicePolicy):
     """Optimistic rates, and queues whose tightening and weight change with the cost spent.
 
-    ``slack``: Slater's constant, in normalised units of a penalty rate; ``None`` takes the one that
-    the task declares, else a tenth of the tightest limit. ``alpha``: the confidence bounds' scale.
+    ``slack``: Slater's constant, in normalised units of a penalty rate; ``None`` takes the task's
+    declared slack, or a tenth of the tightest limit. ``alpha``: the confidence bounds' scale.
 
     >>> PessimisticOptimistic(slack=0.1).label
     'pessimistic-optimistic:slack=0.1'
@@ -79,7 +79,7 @@ class PessimisticOptimistic(ChoicePolicy):
 
     @property
     def knows(self) -> str:
-        """It is told the slack, unless ``slack`` is given."""
+        """The slack, if ``slack`` is not given."""
         return "slack" if self.slack is None else ""
 
     def setup(self, task: Task, budget: float) -> Setup:
@@ -133,7 +133,7 @@ class PessimisticOptimistic(ChoicePolicy):
 
     @staticmethod
     def learn(constants: Constants, state: State, scratch: PessimisticQueues, row: int) -> None:
-        """Advance the queues by what the pull took from budget and allowances."""
+        """Advance the queues by the pull's cost and penalties."""
         remaining, before, length = state.remaining, scratch.before, scratch.length
         cost = before[0] - remaining[0]
         tightened = constants[1] / math.sqrt(max(constants[3] - remaining[0], 1.0))

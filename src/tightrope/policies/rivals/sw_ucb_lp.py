@@ -10,7 +10,7 @@ pulled n_i times: plus and minus
 
     sqrt(2 log(12 m T^3) / (n_i + 1)) for rewards,   sqrt(2 log(12 m d T^3) / (n_i + 1)) for uses.
 
-The window balances what is forgotten against what has changed: of the order of
+The window balances forgetting against change: of the order of
 m^(1/3) (T / V)^(2/3) rounds, at most T, if means change by V in all. They allow one window for
 rewards and one for consumption. Theirs stops when a resource is used up.
 
@@ -19,14 +19,14 @@ Adapted to rates and a total random cost: the program runs over shares of *cost*
     maximise w . U   subject to   w . L_m <= c_m,   sum w = 1
     U = r/x + (rad(r) + rad(x) r/x) / x,   L = y/x - (rad(y) + rad(x) y/x) / x, at least 0
 
-with means r, x, y in the window, as ``ucb-lp`` has it; an arm is drawn by share of cost over mean
-cost. The budget must be spent, so the shares sum to 1, and if no mixture keeps the limits the least
-violating one is taken. Once an allowance is used up, where theirs stops, ours pulls the arm with
-the least mean penalty per unit of cost of those used up, relative to their limits. An arm without a
-pull in the window, or without a cost, is pulled next. The budget B in largest costs stands for T, d
-= 1 + M, and both windows are m^(1/3) (B / V)^(2/3) pulls. ``alpha`` stands for their 2. V is not
-told: it is a parameter, 1 where nothing is given, about one change from 0 to 1. Nothing else is
-told either. Formulas are from knowledge of the paper; none of its experiments is repeated.
+with means r, x, y in the window, as in ``ucb-lp``; an arm is drawn by share of cost over mean cost.
+The budget must be spent, so the shares sum to 1, and if no mixture keeps the limits the least
+violating one is taken. Once an allowance is used up, theirs stops; this one pulls the arm with the
+lowest mean penalty per unit of cost for the used-up limits, relative to them. An arm without a pull
+in the window, or without a cost, is pulled next. The budget B in largest costs stands for T, d = 1
++ M, and both windows are m^(1/3) (B / V)^(2/3) pulls. ``alpha`` stands for their 2. V is a
+parameter with the default 1, about one change from 0 to 1. The policy knows nothing else about the
+arms. The formulas were written from memory of the paper; none of its experiments is repeated.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ __all__ = ["SWUCBLP", "window_length"]
 
 @dataclass(frozen=True)
 class SWUCBLP(ChoicePolicy):
-    """Mix the arms as if their bounds were the truth, by the last pulls alone.
+    """Play the best mixture at optimistic bounds from the last pulls only.
 
-    ``variation``: how much the means are expected to change in all, in units of the largest
-    outcome. ``alpha``: a bound's width is sqrt(alpha log(...) / (pulls + 1)); 2 in the paper.
+    ``variation``: the expected total change of the means, in units of the largest outcome.
+    ``alpha``: a bound's width is sqrt(alpha log(...) / (pulls + 1)); 2 in the paper.
 
     >>> SWUCBLP(variation=2).label
     'sw-ucb-lp:variation=2'
@@ -88,13 +88,13 @@ class SWUCBLP(ChoicePolicy):
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Bounds) -> None:
-        """Note the limits."""
+        """Record the limits."""
         for m in range(len(scratch.limits)):
             scratch.limits[m] = state.limits[m]
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Bounds, words: Array) -> int:
-        """An arm of the best optimistic mixture, or the arm that adds least to what is used up."""
+        """An arm of the best optimistic mixture, or the arm that adds least to used-up limits."""
         arm = untried(state)
         if arm >= 0:
             return arm
@@ -127,7 +127,7 @@ class SWUCBLP(ChoicePolicy):
 
 
 def _least_harm(state: State, scratch: Bounds) -> int:
-    """The arm with the least penalty rates, as seen, of the limits used up."""
+    """The arm with the lowest observed penalty rates for the used-up limits."""
     chosen, least, limited = 0, math.inf, len(scratch.limits)
     for row in rows(state):
         first, harm = row * (2 + limited), 0.0
@@ -143,7 +143,7 @@ def _least_harm(state: State, scratch: Bounds) -> int:
 
 
 def window_length(arms: int, budget: float, variation: float) -> int:
-    """How many pulls are remembered.
+    """The number of remembered pulls.
 
     >>> window_length(8, 1000.0, 1.0), window_length(8, 1000.0, 8.0), window_length(8, 1000.0, 1e-9)
     (200, 50, 1000)

@@ -1,4 +1,4 @@
-"""TS-LP: the best mixture at sampled rates, by a linear program solved anew at every step.
+"""TS-LP: the best mixture at sampled rates, by a linear program at every step.
 
 Ferreira, Simchi-Levi and Wang, "Online network revenue management using Thompson sampling",
 Operations Research 66(6), 2018: draw the unknown means from their posteriors, solve the linear

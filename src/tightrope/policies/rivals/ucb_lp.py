@@ -1,4 +1,4 @@
-"""UCB-LP: the best mixture at optimistic rates, by a linear program solved anew at every step.
+"""UCB-LP: the best mixture at optimistic rates, by a linear program at every step.
 
 Agrawal and Devanur, "Bandits with concave rewards and convex knapsacks", EC 2014: play from the
 distribution that maximises the reward's upper confidence bounds while the lower confidence bounds
@@ -22,8 +22,8 @@ the shares sum to 1, and if no mixture keeps the limits it takes the least viola
 gamma = gamma0 log(K (1 + M) B), with the budget B in place of the number of rounds T, and
 B' = B min(1, c_1, ..., c_M). The constant that they do not state is taken as 1, and epsilon is at
 most 1/2, as Sankararaman and Slivkins assume ("Bandits with knapsacks beyond the worst case",
-NeurIPS 2021): if the formula gives more, the budget is too small for the theorem. The formulas are
-written from knowledge of the papers.
+NeurIPS 2021): if the formula gives more, the budget is too small for the theorem. The formulas were
+written from memory of the papers.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ LARGEST_SHRINKAGE = 0.5  # largest value of the published epsilon
 class Bounds(NamedTuple):
     """The arms' confidence bounds, and the linear program over them.
 
-    Limits are without a reserve. Rewards are optimistic rates; costs are means and penalties lower
-    bounds of rates, or the reverse for a policy that is cautious: lower bounds, and upper ones.
+    Limits are without a reserve. Rewards are optimistic rates. Costs are means and penalties lower
+    bounds of rates; a cautious policy uses lower bounds of costs and upper bounds of penalties.
     """
 
     limits: Annotated[Array, "M"]

@@ -1,0 +1,217 @@
+"""The charts of docs/arena.md and docs/benchmarks.md, from the numbers in docs/data.
+
+    python -m benchmarks.charts [arena.png benchmark-gpu.png ...]
+
+Every chart is a dot plot: a line for each row of a CSV file, a mark for each column. A chart can
+have several panels side by side, which share the labels of their rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tightrope.report.styles import INK, PAPER, QUIET, SETTINGS
+
+__all__ = ["CHARTS", "draw", "draw_all"]
+
+DOCS = Path(__file__).parents[1] / "docs"
+WIDTH, LINE, EDGE = 7.0, 0.27, 1.05  # inches: of a chart, of a row, of axis and legend
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # Okabe and Ito
+MARKERS = ("o", "D", "^", "s")
+FEW = 8  # rows of a chart that shows its values, if a panel has one column
+
+Row = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One panel: its title, and the columns that are drawn, by their names in the legend.
+
+    ``low``, ``high``: the ends of the axis; ``line``: a vertical line, for comparison.
+    """
+
+    title: str
+    columns: dict[str, str]
+    log: bool = True
+    low: float | None = None
+    high: float | None = None
+    line: float | None = None
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A CSV file, the label of a row, and the panels.
+
+    ``label`` is filled in from the row's columns. With ``turned`` the file's columns are the rows
+    of the chart, and its first column names the columns. ``most`` rows are drawn.
+    """
+
+    data: str
+    label: str
+    panels: tuple[Panel, ...]
+    turned: bool = False
+    most: int | None = None
+
+    def rows(self) -> list[Row]:
+        with (DOCS / "data" / f"{self.data}.csv").open(newline="", encoding="utf-8") as file:
+            lines = list(csv.reader(file))
+        head, *rows = zip(*lines, strict=True) if self.turned else lines
+        return [dict(zip(head, row, strict=True)) for row in rows[: self.most]]
+
+
+CHARTS = {
+    "arena.png": Chart(
+        "arena-policies",
+        "{policy}",
+        (
+            Panel("problems within the limits", {"": "within"}, log=False, low=0, high=49),
+            Panel("median regret, %", {"": "median_regret_percent"}, log=False, low=0, high=45),
+            Panel("runs that break a limit, %", {"": "broken_percent"}, log=False, low=0, high=70),
+        ),
+        most=6,
+    ),
+    "benchmark-gpu.png": Chart(
+        "gpu",
+        "{policy}, {K} arms, {runs} runs",
+        (
+            Panel(
+                "steps per second",
+                {"one H200": "steps per second", "16 CPU cores": "on all processors"},
+            ),
+        ),
+    ),
+    "benchmark-versions.png": Chart(
+        "versions",
+        "{what}",
+        (Panel("time now, relative to 0.2", {"": "ratio"}, log=False, low=0, line=1.0),),
+    ),
+    "benchmark-many-arms.png": Chart(
+        "many-arms",
+        "{policy}, {outcomes}",
+        (
+            Panel(
+                "time of a step, ns",
+                {
+                    "1,000 arms": "K = 1000, lowest (ns)",
+                    "1,000,000 arms, at once": "at once (ns)",
+                    "after 100,000 decisions": "after 100000 (ns)",
+                    "after 1,000,000 decisions": "after 1000000 (ns)",
+                },
+            ),
+        ),
+    ),
+    "benchmark-live.png": Chart(
+        "live",
+        "{store}, processes: {processes}, batch: {batch}",
+        (
+            Panel(
+                "events per second",
+                {"campaign": "events/s", "the store alone": "its limit"},
+            ),
+        ),
+    ),
+    "benchmark-service.png": Chart(
+        "service",
+        "{load}",
+        (
+            Panel(
+                "wait for a response, ms",
+                {
+                    "median": "median wait (ms)",
+                    "99 % of requests": "p99 (ms)",
+                    "longest": "longest (ms)",
+                },
+            ),
+        ),
+    ),
+    "benchmark-packages.png": Chart(
+        "side-by-side",
+        "{}",
+        (
+            Panel(
+                "decisions per second",
+                {
+                    "2 arms": "decisions per second, 2 arms",
+                    "100 arms": "decisions per second, 100 arms",
+                },
+            ),
+            Panel(
+                "simulated steps per second",
+                {
+                    "2 arms": "simulated steps per second, 2 arms",
+                    "100 arms": "simulated steps per second, 100 arms",
+                },
+            ),
+        ),
+        turned=True,
+    ),
+}
+
+
+def draw(name: str, folder: Path = DOCS) -> Path:
+    """Draw one chart into a folder; returns its path."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    chart = CHARTS[name]
+    rows = chart.rows()
+    labels = [chart.label.format(row.get("", ""), **_grouped(row)) for row in rows]
+    with rc_context(SETTINGS):
+        size = (WIDTH, LINE * len(rows) + EDGE)
+        figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)
+        axes = figure.subplots(1, len(chart.panels), sharey=True, squeeze=False)[0]
+        for one, panel in zip(axes, chart.panels, strict=True):
+            _draw_panel(one, panel, rows)
+        axes[0].set_yticks(range(len(rows)), labels)
+        axes[0].set_ylim(len(rows) - 0.4, -0.6)
+        if len(chart.panels[0].columns) > 1:
+            handles, names = axes[0].get_legend_handles_labels()
+            figure.legend(handles, names, loc="outside lower center", ncols=2, handlelength=1.0)
+        path = folder / name
+        figure.savefig(path, dpi=160, metadata={"Software": None})
+    return path
+
+
+def _grouped(row: Row) -> Row:
+    """The row with large whole numbers as people write them: 100,000."""
+    return {name: f"{int(cell):,}" if cell.isdigit() else cell for name, cell in row.items()}
+
+
+def _draw_panel(axes: Any, panel: Panel, rows: Sequence[Row]) -> None:
+    for at, (name, column) in enumerate(panel.columns.items()):
+        look = {"marker": MARKERS[at], "color": COLOURS[at], "markersize": 6.5, "linestyle": ""}
+        known = [(float(row[column]), y) for y, row in enumerate(rows) if row[column]]
+        axes.plot(*zip(*known, strict=True), **look, label=name, zorder=3, clip_on=False)
+        for x, y in known:
+            if len(rows) <= FEW and len(panel.columns) == 1:
+                axes.annotate(f"{x:.3g}", (x, y), (6, 0), textcoords="offset points", va="center")
+    if panel.line is not None:
+        axes.axvline(panel.line, color=INK, linewidth=0.9)
+    axes.set_xscale("log" if panel.log else "linear")
+    axes.set_xlim(panel.low, panel.high)
+    axes.set_title(panel.title, fontsize=9.5)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(axis="y", color=QUIET, alpha=0.35)
+
+
+def draw_all(names: Sequence[str] = ()) -> list[Path]:
+    """Draw these charts, or all of them."""
+    return [draw(name) for name in names or CHARTS]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("charts", nargs="*", metavar="chart", help=f"of {', '.join(CHARTS)}")
+    asked = parser.parse_args().charts
+    if unknown := set(asked) - set(CHARTS):
+        parser.error(f"no such chart: {', '.join(sorted(unknown))}")
+    print(*draw_all(asked), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

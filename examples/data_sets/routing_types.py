@@ -1,0 +1,86 @@
+"""What the type of a request is worth to a router: resolve with and without contexts.
+
+    python examples/data_sets/routing_types.py --orders 200
+
+The table is that of ``routing.py``. The type of a prompt is the benchmark that it comes from. The
+cases "after a log" learn from the other table of the wheel first, each row with the weight 0.3.
+Prints the mean reward of a request [dollars over the limit; share of orders that broke the limit].
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+import numpy as np
+from routing import LIMITS, MODELS, columns_of
+from wheels import PARETOBANDIT, Columns, default_cache, fetch
+
+from tightrope import FullTable, Limit, Scales, Task, replay
+from tightrope.errors import TightropeError
+
+POLICY, WEIGHT = "resolve:risk=0.01", 0.3
+LARGEST_PRICE = 0.15  # dollars of one answer; rare larger ones in the log count as this
+CASES = {
+    "no types": (False, False),
+    "no types, after a log": (False, True),
+    "types": (True, False),
+    "types, after a log": (True, True),
+}
+
+
+def table_of(columns: Columns, types: bool) -> FullTable:
+    """A table of the wheel, with or without the types of its prompts."""
+    rows = len(columns["prompt"]) // len(MODELS)
+    answers = np.column_stack([np.ones(rows * len(MODELS)), columns["reward"], columns["dollars"]])
+    kinds = columns["benchmark"][:: len(MODELS)] if types else None
+    names = list(MODELS.values())
+    return FullTable(names, ["dollars"], answers.reshape(rows, len(MODELS), 3), contexts=kinds)
+
+
+def cell(tables: Sequence[FullTable], limit: float, orders: int, learns: bool) -> str:
+    """The results at a limit, in a few characters."""
+    table, other = tables
+    kinds = None
+    if table.contexts is not None:
+        kinds = sorted({*table.contexts, *(other.contexts or ())})
+    task = Task(
+        table.arms,
+        {"dollars": Limit(limit, per="pull")},
+        Scales(penalty={"dollars": LARGEST_PRICE}),
+        costs=1,
+        contexts=kinds,
+    )
+    past = other if learns else None
+    budget = len(table) - 1
+    found = replay(
+        table, task, POLICY, budget=budget, orders=orders, learn_from=past, weight=WEIGHT
+    )
+    (row,) = found.rows
+    reward = row.reward_rate.mean * budget / len(table)
+    spend = 1.0 + row.violation[0].mean / limit
+    return f"{reward:.4f} [{spend:.2f}; {row.broken[0][0]:.1%}]"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print a line for each case and a column for each limit."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--orders", type=int, default=20, help="shuffles of the prompts")
+    options = parser.parse_args(arguments)
+    try:
+        wheel = fetch(PARETOBANDIT, default_cache())
+        sources = [columns_of(wheel, name) for name in ("test_holdout", "val")]
+        print(f"{'dollars per request':24}", *(f"{limit:<20.3g}" for limit in LIMITS))
+        for name, (types, learns) in CASES.items():
+            tables = [table_of(columns, types) for columns in sources]
+            cells = [cell(tables, limit, options.orders, learns) for limit in LIMITS]
+            print(f"{name:24}", *(f"{one:20}" for one in cells), flush=True)
+    except TightropeError as error:
+        print(f"routing_types: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
