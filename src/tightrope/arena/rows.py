@@ -89,7 +89,7 @@ class Scene:
         the limits' prices: a policy that steers by the penalties earns their luck at that price.
         """
         scales, moments = self.problem.scales, self.problem.moments
-        if self.changes:
+        if self.changes or self.problem.contexts is not None:
             return runs.reward * scales.reward
         prices = self.prices * scales.penalties  # of a normalised penalty
         gains = moments.reward_rate * scales.reward - moments.penalty_rate @ prices
@@ -110,9 +110,11 @@ class Scene:
         With one limit: there are more than two arms, and their rates of penalty and reward do not
         lie on one line. On a line r = a + b y the reward is a B + b times the penalty, so a policy
         that uses the whole limit has no regret, whichever arms it pulls. With M limits: more
-        than M + 1 arms, not on one plane r = a + b . y. Where arms change: in some phase.
+        than M + 1 arms, not on one plane r = a + b . y. Where arms change: in some phase. With types
+        of requests it always does.
         """
-        return any(_off_one_plane(phase.problem) for phase in self.settled.phases)
+        phases = (phase.problem for phase in self.settled.phases)
+        return self.problem.contexts is not None or any(map(_off_one_plane, phases))
 
     def require_feasible(self) -> None:
         """InfeasibleError if no mixture of the arms keeps the limits."""
@@ -125,7 +127,7 @@ class Scene:
             return 1.0
         if self.changes:
             return 1.0 - least_excess(self.problem, [one.share for one in self.problem.phases])[0]
-        return 1.0 - least_factor(self.settled.moments)
+        return 1.0 - least_factor(self.settled)
 
     def optimum(self, budget: float) -> float | None:
         """OPT(B) at a budget in the user's units; None where no policy keeps the limits."""

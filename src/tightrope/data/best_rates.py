@@ -55,9 +55,9 @@ class BestRate(NamedTuple):
 def best_rate(draws: Draws, budget: float | None = None) -> BestRate | None:
     """The best rate of a log's arms; None if they change or if no mixture keeps the limits.
 
-    ``budget`` is needed only for limits in total.
+    Also None for a log with types of requests. ``budget`` is needed only for limits in total.
     """
-    if draws.problem.changes:
+    if draws.problem.changes or (draws.vary and draws.problem.contexts is not None):
         return None
     there = draws.problem if budget is None else draws.problem.at(budget)
     try:

@@ -182,7 +182,8 @@ class Draws:
 
         arms = drawn(self.problem.arms)
         changes = [replace(one, arms=drawn(one.arms)) for one in self.problem.changes]
-        return replace(self.problem, arms=arms, changes=changes)
+        further = tuple(drawn(some) for some in self.problem.further)
+        return replace(self.problem, arms=arms, changes=changes, further=further)
 
     def moments(self) -> Iterator[Moments]:
         """The moments of each draw, if the arms do not change: like ``problems``, but faster."""
@@ -218,7 +219,7 @@ class Draws:
 
 def arms_with_rows(problem: Problem) -> tuple[str, ...]:
     """The names of the arms with rows; the others' distributions count as known."""
-    if problem.bernoulli() is not None and not problem.changes:
+    if problem.bernoulli() is not None and not problem.changes and problem.contexts is None:
         return ()
     found = {arm.name for arms in problem.arms_by_phase for arm in arms if _rows(arm)}
     return tuple(name for name in problem.names if name in found)

@@ -73,11 +73,19 @@ def _parts(problem: Problem, budget: float) -> list[tuple[float, Oracle, float]]
         best, phases = oracle_of_phases(there), there.phases
     else:
         best, phases = [oracle(problem, budget)], problem.phases
-    costs = [one.problem.moments.cost * problem.scales.cost for one in phases]
     return [
-        (phase.share, one, float((one.cost_share / cost).sum()))
-        for phase, one, cost in zip(phases, best, costs, strict=True)
+        (phase.share, one, _pulls(phase.problem, one))
+        for phase, one in zip(phases, best, strict=True)
     ]
+
+
+def _pulls(problem: Problem, best: Oracle) -> float:
+    """pi*'s pulls per unit of cost."""
+    cost = problem.row_moments.cost * problem.scales.cost
+    if best.by_type is None:
+        return float((best.cost_share / cost).sum())
+    shares = np.array(list(problem.shares.values()))
+    return 1.0 / float(shares @ (best.by_type * cost.reshape(best.by_type.shape)).sum(axis=1))
 
 
 def _step(limit: float) -> float:

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 
 from tightrope.callers import warn_caller
 from tightrope.errors import InfeasibleLimitsWarning, OutsideTheoryWarning, RiskWarning
-from tightrope.optimum.pi_star import infeasible
+from tightrope.optimum.pi_star import infeasible, least_factor
 from tightrope.policies.aim import Usual, aim_of
 from tightrope.policies.base import Policy, set_up
 from tightrope.problem import Problem
@@ -25,6 +26,8 @@ __all__ = [
 ]
 
 QUANTILES = 100  # of a continuous distribution
+
+Floats = npt.NDArray[np.float64]
 
 
 def warn_infeasible(problem: Problem, budgets: Iterable[float]) -> None:
@@ -55,35 +58,40 @@ def warn_out_of_reach(
 
 
 def _slack(problem: Problem) -> float | None:
-    """The slack of the best mixture or, for limits not per unit of cost, of the best arm."""
-    if not problem.penalty_count or not problem.not_per_cost:
-        return problem.task.slack
-    rates = problem.moments.penalty / np.maximum(problem.moments.base, 1e-300)
-    return float(min(1.0 - (rates / problem.normal_limits).max(axis=1).min(), 1.0))
+    """The slack of the best mixture; None without limits."""
+    return min(1.0 - least_factor(problem), 1.0) if problem.penalty_count else None
 
 
 def _usual(problem: Problem) -> Usual:
     """The mean costs and rewards, and the usual penalty of each limit's safest arm."""
-    means, sizes = problem.moments, []
-    for m in range(problem.penalty_count):
-        safest = int((means.penalty_rate[:, m]).argmin())
-        size = 1.0
-        if problem.told_odds is None and m in problem.told:
-            law = problem.arms[safest].marginals()[2 + problem.told.index(m)]
-            size = _usual_size(law) / problem.scales.penalties[m] or 1.0
-        sizes.append(size)
+    means = problem.moments
+    plain = all(one.told_odds is not None for one in problem.by_type)
+    sizes = [
+        1.0 if plain or m not in problem.told else _usual_size(problem, m)
+        for m in range(problem.penalty_count)
+    ]
     return Usual(float(means.cost.mean()), max(float(means.reward.mean()), 1e-300), sizes)
 
 
-def _usual_size(law: Law) -> float:
-    """E[V^2] / E[V]; 0 if the outcome is always 0."""
+def _usual_size(problem: Problem, m: int) -> float:
+    """E[V^2] / E[V] of a penalty of the safest arm, of each type; 1 if it is always 0."""
+    mean = square = 0.0
+    for one, share in zip(problem.by_type, problem.shares.values() or [1.0], strict=True):
+        safest = int(one.moments.penalty_rate[:, m].argmin())
+        law = one.arms[safest].marginals()[2 + problem.told.index(m)]
+        points, chances = _points(law)
+        mean += share * float(points @ chances)
+        square += share * float(points * points @ chances)
+    return square / mean / problem.scales.penalties[m] if mean > 0.0 else 1.0
+
+
+def _points(law: Law) -> tuple[Floats, Floats]:
+    """The values of a distribution and their probabilities; quantiles if it is continuous."""
     if isinstance(law, FiniteLaw):
         points, chances = map(np.asarray, law.points())
-    else:
-        points = cast(ContinuousLaw, law).quantile((np.arange(QUANTILES) + 0.5) / QUANTILES)
-        chances = np.full(QUANTILES, 1.0 / QUANTILES)
-    mean = float(points @ chances)
-    return float(points * points @ chances) / mean if mean > 0.0 else 0.0
+        return points, chances
+    points = cast(ContinuousLaw, law).quantile((np.arange(QUANTILES) + 0.5) / QUANTILES)
+    return points, np.full(QUANTILES, 1.0 / QUANTILES)
 
 
 def outside_theory(

@@ -9,8 +9,12 @@ from b = 0 upwards:
 
     W(b) = max_k  gain_k + E[W(b - X_k)],    gain_k = E[R_k] - sum_m prices_m E[Y_km],
 
-with W(b) = 0 for b < 0; a cost of 0 leaves b unchanged, so an arm is pulled until b changes. For
-any prices >= 0,
+with W(b) = 0 for b < 0; a cost of 0 leaves b unchanged, so an arm is pulled until b changes. If
+requests have types, of which a policy sees the one at hand, the maximum is taken for each type x:
+
+    W(b) = sum_x p_x max_k  gain_xk + E[W(b - X_xk)].
+
+For any prices >= 0,
 
     OPT(B) <= W(B) + sum_m prices_m c_m B,
 
@@ -19,7 +23,7 @@ program as the oracle's, with corners in place of arms). The multipliers of that
 next prices. Each round adds a corner; there are finitely many, so the bounds meet. The oracle's
 multipliers are the first prices, and nearly always the last: far from the end of the budget the
 arms of pi* are equally good, so the choice among them changes the penalties but not the value.
-Hence each round adds one corner for every such arm.
+Hence each round adds one corner for every such arm, or choice of an arm for each type.
 
 If all costs are multiples of one step, b is counted in steps and the result is exact. If every cost
 is 0 or one step, a run spends exactly n = floor(B / step) + 1 steps and OPT(B) is pi*'s reward for
@@ -39,8 +43,8 @@ OPT(B) only for large budgets and few changes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import ceil, lcm
+from dataclasses import dataclass, replace
+from math import ceil, gcd, lcm
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +68,7 @@ TIED = 1e-9  # rates with a smaller relative difference count as equal
 MOST_PERIOD = 16  # longest period, in units of the largest cost
 
 Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
 
 
 @also_called("budgets", "budget")
@@ -72,7 +77,8 @@ def optimum(problem: Problem, budget: float) -> float:
 
     The relative error is at most 1e-9 if all costs are multiples of one step, otherwise about 1e-6.
     If the arms change, it is 1e-9 if all costs are 0 or one step, otherwise about one pull's reward
-    per phase.
+    per phase. With hard limits the result is an upper bound on OPT(B). With contexts, OPT(B) is the
+    optimum over policies that see the type of each request.
 
     >>> from tightrope.problem.distributions import Bernoulli
     >>> from tightrope.problem import Arm
@@ -82,20 +88,18 @@ def optimum(problem: Problem, budget: float) -> float:
     1300.5
     """
     problem.normal_budget(budget)
-    problem = problem.at(float(budget))
+    problem, _ = problem.at(float(budget)).distinct
     if problem.hard:
         return _fluid_bound(problem, float(budget)) * problem.scales.reward
     if problem.changes:
         return _over_phases(problem, float(budget)) * problem.scales.reward
-    task = _Task.of(problem, float(budget))
-    costs = Costs([arm.cost for arm in problem.arms])
-    step = costs.common_step() if costs.finite else 0.0
-    if not step:
-        reward = _refined(task, costs)
-    elif step == costs.largest:
-        reward = _for_unit_costs(task, step)
+    task, costs = _Task.of(problem, float(budget)), Costs.of(problem)
+    if costs.unit:
+        reward = _for_unit_costs(task, costs.unit)
+    elif costs.step:
+        reward, _ = _Corners(task, costs.grid(costs.step, exact=True), gap=CLOSED).close()
     else:
-        reward, _ = _Corners(task, costs.grid(step, exact=True), gap=CLOSED).close()
+        reward = _refined(task, costs)
     return reward * problem.scales.reward
 
 
@@ -103,13 +107,15 @@ def _fluid_bound(problem: Problem, budget: float) -> float:
     """An upper bound on OPT(B), normalised, with hard limits: a program over pulls of each arm.
 
     A run may end early, and exceeds the budget and every hard limit by at most one pull, so the
-    mean numbers of pulls satisfy these inequalities under any policy.
+    mean numbers of pulls satisfy these inequalities under any policy. Each type's pulls are its
+    share of all pulls.
     """
-    require_unchanging(problem, "optimum: a bound under hard limits is for")
-    moments, cost = problem.moments, budget / problem.scales.cost
+    if problem.changes:
+        require_unchanging(problem, "optimum: a bound under hard limits is for")
+    moments, cost = problem.row_moments, budget / problem.scales.cost
     allowed = np.where(moments.per_cost, moments.limits * cost, 0.0) + np.array(problem.hard)
     rows, most = np.vstack([moments.cost, _bounded(moments)]), np.append(cost + 1.0, allowed)
-    return bounded_total(moments.reward, rows, most)
+    return bounded_total(moments.reward, rows, most, moments.shares)
 
 
 def _bounded(moments: Moments) -> Floats:
@@ -129,10 +135,9 @@ def cost_of_a_run(problem: Problem, budget: float) -> tuple[float, float]:
     (1001.0, 1001.0)
     """
     problem.normal_budget(budget)
-    costs = Costs([arm.cost for phase in problem.phases for arm in phase.problem.arms])
-    step = costs.common_step() if costs.finite else 0.0
-    if step and step == costs.largest:
-        return (_steps_cost(float(budget), step),) * 2
+    costs = Costs.of(problem)
+    if costs.unit:
+        return (_steps_cost(float(budget), costs.unit),) * 2
     return float(budget), float(budget) + costs.largest
 
 
@@ -144,6 +149,8 @@ def _steps_cost(budget: float, step: float) -> float:
 @dataclass(frozen=True, eq=False)
 class _Task:
     """A problem at a budget. K arms, M penalties; costs in the user's units, the rest normalised.
+
+    If requests have types, rows ``type * K + arm`` take the place of arms.
 
     ``outcomes`` [1 + M, K]: the mean reward and penalties of a pull; for a limit per pull or reward
     Y - c base, whose total must not exceed 0. ``allowance`` [M]: the total allowed penalties.
@@ -160,7 +167,7 @@ class _Task:
 
     @classmethod
     def of(cls, problem: Problem, budget: float) -> _Task:
-        moments, per_cost = problem.moments, problem.moments.per_cost
+        moments, per_cost = problem.row_moments, problem.row_moments.per_cost
         outcomes = np.vstack([moments.reward, _bounded(moments)])
         allowed = moments.limits * (budget / problem.scales.cost)
         allowance, shift = np.where(per_cost, allowed, 0.0), np.where(per_cost, 0.0, allowed)
@@ -194,9 +201,7 @@ def _over_phases(problem: Problem, budget: float) -> float:
 
 def _spent_in_phases(problem: Problem, budget: float) -> Floats:
     """The cost spent in each phase [J]; exact if every cost is 0 or one step."""
-    costs = Costs([arm.cost for phase in problem.phases for arm in phase.problem.arms])
-    step = costs.common_step() if costs.finite else 0.0
-    if not step or step != costs.largest:
+    if not (step := Costs.of(problem).unit):
         return budget * np.array([phase.share for phase in problem.phases])
     levels = last_node(budget, step) + 1
     first = np.ceil(problem.phase_starts(budget / step))
@@ -206,11 +211,11 @@ def _spent_in_phases(problem: Problem, budget: float) -> Floats:
 def _for_unit_costs(task: _Task, step: float) -> float:
     """OPT(B) if every cost is 0 or one step, so that every run spends the same."""
     spent = _steps_cost(task.budget, step)
-    moments = task.problem.moments
+    moments = task.problem.row_moments
     limits = moments.limits * np.where(moments.per_cost, task.budget / spent, 1.0)
-    mixture = best_mixture(moments.reward_rate, moments.penalty_rate, limits)
-    if mixture is None:
-        found = conflict(moments.penalty_rate, limits)
+    moments = replace(moments, limits=limits)
+    if (mixture := moments.best()) is None:
+        found = moments.conflict()
         raise task.infeasible(found.prices, found.excess)
     return mixture.reward * spent / task.problem.scales.cost
 
@@ -257,6 +262,7 @@ class _Corners:
         self.corners = np.zeros((0, len(task.outcomes)))
         self.sources: list[Floats] = []  # the weights that led to each corner
         self.upper = np.inf
+        self.maps = _maps(task.pi_star, grid)
 
     def close(self, starts: Sequence[Floats] = ()) -> tuple[float, list[Floats]]:
         """The optimum, and the weights of reward and penalties for which its corners were found.
@@ -303,29 +309,28 @@ class _Corners:
     def _corners(self, weights: Floats) -> tuple[float, Floats]:
         """The highest weighted total, and the totals [n, 1 + M] of policies at or close to it.
 
-        They differ in the arm that they pull far from the end of the budget: the best one, or one
-        of pi*'s.
+        They differ in the arm that they pull far from the end of the budget, for each type: the
+        best one, or one of pi*'s.
         """
         from tightrope.optimum.recursion import before_start, run
 
         task, grid = self.task, self.grid
         gains = np.vstack([weights @ task.outcomes, task.outcomes])
-        rates = gains / grid.mean
-        best = int(np.argmax(rates[0]))
+        best = grid.best(gains[0])
         node, beyond = grid.locate(task.budget)
         node += beyond > 0.0
         tolerance = self._tolerance(weights)
         first = np.append(tolerance[0], np.full(len(weights), np.inf))
-        start = before_start(grid, rates[:, best])
-        stretch = run(grid, gains, start, _period(grid, rates[0]), node, first)
+        start = before_start(grid, grid.rate(gains, best))
+        stretch = run(grid, gains, start, _period(grid, gains[0], best), node, first)
         totals = stretch.at(grid, task.budget)
         if not stretch.period:
             return float(totals[0]), totals[None, 1:]
         corners = []
-        for arm in {best, *task.pi_star.members.tolist()}:
-            alone, own = grid.only(arm), gains[:, arm : arm + 1]
-            begin = stretch.rebased(rates[:, arm], grid.step)
-            end = run(alone, own, begin, alone.period(0), node, tolerance)
+        for arms in map(np.array, {tuple(best.tolist()), *self.maps}):
+            alone = grid.only(arms)
+            begin = stretch.rebased(grid.rate(gains, arms), grid.step)
+            end = run(alone, gains[:, arms], begin, grid.period(arms), node, tolerance)
             corners.append(end.at(alone, task.budget)[1:])
         return float(totals[0]), np.array(corners)
 
@@ -337,9 +342,31 @@ class _Corners:
         return self.gap / 10 * np.array([weighted, reward, *(task.allowance + task.shift)])
 
 
-def _period(grid: CostGrid, rates: Floats) -> int:
-    """A number of steps that divides all costs of the best arms."""
-    best = float(rates.max())
-    tied = np.flatnonzero(rates >= best - TIED * abs(best))
-    period = lcm(*{grid.period(int(arm)) for arm in tied})
-    return period if period <= MOST_PERIOD * grid.reach else grid.period(int(np.argmax(rates)))
+def _maps(pi_star: BestMixture, grid: CostGrid) -> list[tuple[int, ...]]:
+    """Choices of a row for each type [T] whose mixture is pi*; without types, pi*'s arms.
+
+    For a number u in [0, 1], each type takes the first row at which the cumulative share of its
+    pulls exceeds u. The choices are those for all u.
+    """
+    types, row = len(grid.shares), pi_star.members
+    of, pulls = row // (len(grid.mean) // types), pi_star.weights / grid.mean[row]
+    ends = [np.cumsum(pulls[of == x]) / pulls[of == x].sum() for x in range(types)]
+    cuts = np.unique(np.concatenate([[0.0], *(one[:-1] for one in ends)]))
+    places = [np.searchsorted(one[:-1], cuts, side="right") for one in ends]
+    rows = [row[of == x][place] for x, place in enumerate(places)]
+    return list(map(tuple, np.transpose(rows).tolist()))
+
+
+def _period(grid: CostGrid, gains: Floats, best: Integers) -> int:
+    """A number of steps that divides all costs of the best arms.
+
+    With types, it is a multiple of the common divisor of the costs for every choice of tied arms.
+    """
+    rate, arms = grid.rate(gains[np.newaxis], best)[0], len(gains) // len(best)
+    score = gains - rate * grid.mean
+    tied = np.repeat(score[best], arms) - score <= TIED * abs(rate) * grid.mean
+    periods: list[set[int]] = [set() for _ in best]
+    for row in np.flatnonzero(tied):
+        periods[row // arms].add(grid.period(np.array([row])))
+    period = gcd(*(lcm(*some) for some in periods))
+    return period if period <= MOST_PERIOD * grid.reach else grid.period(best)

@@ -16,7 +16,7 @@ nothing is split, only the values at the nodes matter, and the grid is exact.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import ceil, floor, gcd
 from typing import NamedTuple
@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.problem import Problem
 from tightrope.problem.outcomes import Law
 
 __all__ = ["MOST_STEPS", "CostGrid", "Costs", "Weights", "last_node"]
@@ -54,20 +55,20 @@ class Weights(NamedTuple):
     first: Integers
     last: Integers
 
-    def only(self, arm: int) -> Weights:
-        """The weights of one arm."""
-        one, two = slice(arm, arm + 1), slice(arm, arm + 2)
-        atoms = slice(*self.start[two])
+    def only(self, arms: Integers) -> Weights:
+        """The weights of some arms."""
+        each = [np.arange(*self.start[arm : arm + 2]) for arm in arms]
+        atoms = np.concatenate(each)
         return Weights(
-            start=self.start[two] - self.start[arm],
+            start=np.cumsum([0, *map(len, each)]),
             place=self.place[atoms],
             chance=self.chance[atoms],
-            stay=self.stay[one],
-            near=self.near[one],
-            far=self.far[one],
-            near_stay=self.near_stay[one],
-            first=self.first[one],
-            last=self.last[one],
+            stay=self.stay[arms],
+            near=self.near[arms],
+            far=self.far[arms],
+            near_stay=self.near_stay[arms],
+            first=self.first[arms],
+            last=self.last[arms],
         )
 
 
@@ -76,13 +77,15 @@ class CostGrid:
     """The costs of K arms in steps.
 
     ``step`` and ``mean`` [K], the arms' mean costs on the grid, are in units of cost; ``exact``
-    says that no cost lies between two nodes.
+    says that no cost lies between two nodes. ``shares`` [T]: how often each type of request comes.
+    If there are types, rows ``type * K + arm`` take the place of arms.
     """
 
     step: float
     exact: bool
     mean: Floats
     weights: Weights
+    shares: Floats
 
     @property
     def reach(self) -> int:
@@ -101,21 +104,59 @@ class CostGrid:
         beyond = budget / self.step - node
         return node, 0.0 if self.exact or beyond < _SAME else beyond
 
-    def period(self, arm: int) -> int:
-        """The largest number of steps that divides all costs of an arm."""
-        weights = self.weights.only(arm)
-        return 1 if weights.last[0] > weights.first[0] else gcd(*weights.place.tolist())
+    def period(self, arms: Integers) -> int:
+        """The largest number of steps that divides all costs of some arms."""
+        weights = self.weights.only(arms)
+        return 1 if np.any(weights.last > weights.first) else gcd(*weights.place.tolist())
 
-    def only(self, arm: int) -> CostGrid:
-        """The same grid with one arm left."""
-        return CostGrid(self.step, self.exact, self.mean[arm : arm + 1], self.weights.only(arm))
+    def only(self, arms: Integers) -> CostGrid:
+        """The same grid with some arms left, as many for each type."""
+        return replace(self, mean=self.mean[arms], weights=self.weights.only(arms))
+
+    def rate(self, gains: Floats, arms: Integers) -> Floats:
+        """The gain per unit of cost, [C], if each type pulls its own one of the ``arms`` [T].
+
+        ``gains`` [C, K]: the mean gains of a pull.
+        """
+        return np.asarray((gains[:, arms] @ self.shares) / (self.mean[arms] @ self.shares))
+
+    def best(self, gains: Floats) -> Integers:
+        """The arm of each type, [T], with which the rate of the ``gains`` [K] is highest."""
+        arms, rate = np.zeros(0, np.int64), -np.inf
+        scores = (gains / self.mean).reshape(len(self.shares), -1)
+        while True:
+            found = scores.argmax(axis=1) + np.arange(len(scores)) * scores.shape[1]
+            higher = float(self.rate(gains[np.newaxis], found)[0])
+            if not higher > rate:
+                return arms
+            arms, rate = found, higher
+            scores = (gains - rate * self.mean).reshape(scores.shape)
 
 
 @dataclass(frozen=True, eq=False)
 class Costs:
-    """The cost distributions of K arms."""
+    """The cost distributions of K arms, or of rows; ``shares`` [T]: how often each type comes."""
 
     laws: Sequence[Law]
+    shares: Sequence[float] = (1.0,)
+
+    @classmethod
+    def of(cls, problem: Problem) -> Costs:
+        """The costs of all arms of a problem, in all its types or phases."""
+        if problem.contexts is None:
+            return cls([arm.cost for phase in problem.phases for arm in phase.problem.arms])
+        laws = [arm.cost for arms in problem.typed.values() for arm in arms]
+        return cls(laws, tuple(problem.shares.values()))
+
+    @cached_property
+    def unit(self) -> float:
+        """The step if every cost is 0 or one step, otherwise 0."""
+        return self.step if self.step == self.largest else 0.0
+
+    @cached_property
+    def step(self) -> float:
+        """The largest step that divides every cost; 0 if there is none."""
+        return self.common_step() if self.finite else 0.0
 
     @cached_property
     def atoms(self) -> list[tuple[Floats, Floats] | None]:
@@ -175,7 +216,7 @@ class Costs:
             first=_first_used(near + far),
             last=cells - _first_used((near + far)[:, ::-1]),
         )
-        return CostGrid(step, exact, mean * step, weights)
+        return CostGrid(step, exact, mean * step, weights, np.array(self.shares))
 
 
 def last_node(budget: float, step: float) -> int:

@@ -14,6 +14,9 @@ mixtures of all phases solve one program together, because the limits hold only 
 (``best_phases``):
 
     maximise sum_jk v_j w_jk r_jk   subject to   sum_jk v_j w_jk y_jkm <= a_m,   sum_k w_jk = 1.
+
+If requests have types, pi* is a mixture for each type (``problem.mixtures_by_type``). The shares of
+arms are then sums over the types.
 """
 
 from __future__ import annotations
@@ -32,10 +35,9 @@ from tightrope.problem.mixtures import (
     ROUNDING,
     ZERO,
     BestMixture,
-    best_mixture,
-    conflict,
     program,
 )
+from tightrope.problem.mixtures_by_type import careful_rates
 from tightrope.showing import html_of
 
 __all__ = [
@@ -64,7 +66,8 @@ class Oracle:
     ``reward_rate``: per unit of cost; ``penalty_rate`` [M]: in each limit's own unit.
     ``multiplier`` [M]: reward per unit of penalty; 0 if the limit does not bind. ``pull_share`` [K]
     and ``cost_share`` [K] sum to 1.
-    ``arm_names`` [K] and ``limit_names`` [M] are the problem's.
+    ``arm_names`` [K] and ``limit_names`` [M] are the problem's. If requests have T types,
+    ``by_type`` [T, K] has the pull shares for each type, which sum to 1; ``type_names`` [T].
 
     >>> from tightrope import oracle, ready_problem
     >>> best = oracle(ready_problem("paper"))
@@ -79,6 +82,14 @@ class Oracle:
     cost_share: Floats
     arm_names: Sequence[str]
     limit_names: tuple[str, ...]
+    by_type: Floats | None = None
+    type_names: tuple[str, ...] = ()
+
+    @property
+    def shares_by_type(self) -> dict[str, list[float]]:
+        """The pull shares of each type by its name; empty if requests have no types."""
+        shares = [] if self.by_type is None else self.by_type.tolist()
+        return dict(zip(self.type_names, shares, strict=True))
 
     _repr_html_ = html_of
 
@@ -100,17 +111,21 @@ def oracle(problem: Problem, budget: float | None = None) -> Oracle:
     """The best stationary policy of a problem; InfeasibleError if no mixture keeps the limits.
 
     ProblemError if the arms change; then use the oracle of each of ``problem.phases``. ``budget``
-    is needed only for limits in total.
+    is needed only for limits in total. With contexts, the policy sees the type of each request.
 
     >>> from tightrope import oracle, ready_problem
     >>> best = oracle(ready_problem("paper"))
     >>> best.pull_share.round(4).tolist(), [round(value, 6) for value in best.multiplier]
     ([0.3913, 0.6087], [1.0])
     """
-    problem = at_budget(problem, budget)
-    mixture, cost_share = best_arms(problem), np.zeros(problem.arm_count)
+    there, merged = at_budget(problem, budget).distinct
+    mixture, cost_share = best_arms(there), np.zeros(len(there.row_moments.cost))
     cost_share[mixture.members] = mixture.weights
-    return _in_units(problem, cost_share, mixture.multiplier)
+    best = _in_units(there, cost_share, mixture.multiplier)
+    if problem.contexts is None:
+        return best
+    by_type = best.pull_share[np.newaxis] if best.by_type is None else best.by_type
+    return replace(best, by_type=by_type[merged], type_names=tuple(problem.shares))
 
 
 def at_budget(problem: Problem, budget: float | None) -> Problem:
@@ -141,12 +156,13 @@ def oracle_of_phases(problem: Problem) -> list[Oracle]:
 
 
 def _in_units(problem: Problem, cost_share: Floats, multiplier: Floats) -> Oracle:
-    """An oracle in the user's units, from shares of cost [K] and normalised prices [M]."""
-    moments = problem.moments
-    pull_share = cost_share / moments.cost
-    pull_share /= pull_share.sum()
-    cost_share.flags.writeable = pull_share.flags.writeable = False
+    """An oracle in the user's units, from rows' shares of cost and normalised prices [M]."""
+    moments = problem.row_moments
     per_cost = cost_share / moments.cost
+    pulls, costs = (
+        x.reshape(-1, problem.arm_count) for x in (per_cost / per_cost.sum(), cost_share)
+    )
+    by_type = None if problem.contexts is None else pulls / pulls.sum(axis=1, keepdims=True)
     with np.errstate(all="ignore"):
         penalty_rate = (per_cost @ moments.penalty) / (per_cost @ moments.base)
     reward_rate = float(cost_share @ moments.reward_rate)
@@ -156,24 +172,33 @@ def _in_units(problem: Problem, cost_share: Floats, multiplier: Floats) -> Oracl
         reward_rate=reward_rate * reward_unit / cost_unit,
         penalty_rate=tuple((penalty_rate * penalty_unit / problem.base_scales).tolist()),
         multiplier=tuple((multiplier * reward_unit / penalty_unit).tolist()),
-        pull_share=pull_share,
-        cost_share=cost_share,
+        pull_share=_fixed(pulls.sum(axis=0)),
+        cost_share=_fixed(costs.sum(axis=0)),
         arm_names=problem.names,
         limit_names=problem.limit_names,
+        by_type=by_type,
+        type_names=tuple(problem.shares),
     )
+
+
+def _fixed(values: Floats) -> Floats:
+    values.flags.writeable = False
+    return values
 
 
 def best_arms(problem: Problem) -> BestMixture:
-    """pi* as a mixture of the arms by cost, in normalised units; raises like ``oracle``."""
-    require_unchanging(
-        problem,
-        "oracle: the best stationary policy is defined for",
-        instead=(
-            "; use optimum(problem, budget), or oracle(phase.problem) for each of problem.phases"
-        ),
-    )
-    moments = problem.moments
-    mixture = best_mixture(moments.reward_rate, moments.penalty_rate, moments.limits)
+    """pi* as a mixture of the rows by cost, in normalised units; raises like ``oracle``.
+
+    A row is an arm or, with contexts, ``type * K + arm``.
+    """
+    if problem.changes:
+        require_unchanging(
+            problem,
+            "oracle: the best stationary policy is defined for",
+            instead="; use optimum(problem, budget), or oracle(phase.problem) for each of"
+            " problem.phases",
+        )
+    mixture = problem.row_moments.best()
     if mixture is None:
         raise InfeasibleError(_why_infeasible(problem))
     return mixture
@@ -194,12 +219,17 @@ def infeasible(problem: Problem) -> str | None:
     if problem.changes:
         kept = best_phases(problem, [phase.share for phase in problem.phases])
         return None if kept else _why_phases_infeasible(problem)
-    moments = problem.moments
+    there, _ = problem.distinct
+    return None if _kept(there.row_moments) else _why_infeasible(there)
+
+
+def _kept(moments: Moments) -> bool:
+    """Whether some mixture keeps the limits."""
+    if moments.shares is not None:
+        return moments.best() is not None
     if np.any(np.all(moments.penalty_rate <= moments.limits * (1.0 + ROUNDING), axis=1)):
-        return None
-    if problem.penalty_count > 1 and conflict(moments.penalty_rate, moments.limits).excess <= 1.0:
-        return None
-    return _why_infeasible(problem)
+        return True
+    return len(moments.limits) > 1 and moments.conflict().excess <= 1.0
 
 
 def _why_phases_infeasible(problem: Problem) -> str:
@@ -224,10 +254,14 @@ def _why_phases_infeasible(problem: Problem) -> str:
 
 def _why_infeasible(problem: Problem) -> str:
     """One line that names the limits that cannot be kept and the least violating arm."""
-    moments = problem.moments
-    found = conflict(moments.penalty_rate, moments.limits)
-    blamed, factor = np.flatnonzero(found.prices), least_factor(moments)
-    arm = found.nearest
+    found, factor = problem.row_moments.conflict(), least_factor(problem)
+    blamed, arm = np.flatnonzero(found.prices), found.nearest
+    least = " and ".join(f"{problem.limits[m] * factor:.6g}" for m in blamed)
+    if problem.contexts is not None:
+        return (
+            f"{limit_names(problem, blamed)}: must be at least {least}, the lowest penalty"
+            f" rate{'s' * (len(blamed) > 1)} that a mixture of the arms for each type can reach"
+        )
     if len(blamed) == 1:
         arm = int(np.argmin(problem.own_rates[:, blamed[0]]))
     rates = problem.own_rates[arm][blamed]
@@ -237,7 +271,6 @@ def _why_infeasible(problem: Problem) -> str:
             f"{which}: must be at least {rates[0]:.6g}, the penalty rate of the least violating"
             f" arm {problem.names[arm]!r}"
         )
-    least = " and ".join(f"{problem.limits[m] * factor:.6g}" for m in blamed)
     return (
         f"{which}: must be kept together by some mixture of the arms; the least that a mixture"
         f" can reach is {least}; the least violating arm {problem.names[arm]!r} has penalty rates"
@@ -245,20 +278,20 @@ def _why_infeasible(problem: Problem) -> str:
     )
 
 
-def least_factor(moments: Moments) -> float:
+def least_factor(problem: Problem) -> float:
     """The smallest s such that some mixture keeps s times every limit.
 
     For limits per unit of cost it is the least excess; for others it is found by bisection.
     """
+    moments = problem.distinct[0].row_moments
     if moments.per_cost.all():
-        return conflict(moments.penalty_rate, moments.limits).excess
-    with np.errstate(all="ignore"):
-        alone = np.nan_to_num(moments.penalty / (moments.limits * moments.base), nan=0.0)
-    low, high = 0.0, float(alone.max(axis=1).min())
-    for _ in range(HALVINGS if len(moments.limits) > 1 else 0):
+        return moments.conflict().excess
+    shares = np.ones(1) if moments.shares is None else moments.shares
+    rates = careful_rates(moments.penalty / moments.limits, moments.base, shares)
+    low, high = 0.0, float(rates.max())
+    for _ in range(HALVINGS if len(moments.limits) * len(shares) > 1 else 0):
         middle = 0.5 * (low + high)
-        scaled = replace(moments, limits=moments.limits * middle)
-        kept = conflict(scaled.penalty_rate, scaled.limits).excess <= 1.0
+        kept = replace(moments, limits=moments.limits * middle).conflict().excess <= 1.0
         low, high = (low, middle) if kept else (middle, high)
     return high
 

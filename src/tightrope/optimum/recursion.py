@@ -11,6 +11,9 @@ is constant.
 If the best arm's costs are all multiples of p nodes, the bias may stay periodic. The same then
 holds for each of the p interleaved stretches, up to an error that grows in proportion to b, as b
 times the rate does.
+
+If requests have types, rows (``type * K + arm``) take the place of arms, and the bias is the mean
+over the types of their best rows'. The best rate is then that of the best arm for each type.
 """
 
 from __future__ import annotations
@@ -125,7 +128,7 @@ def _advance(grid: CostGrid, gains: Floats, stretch: Stretch, count: int, kept: 
     left = np.concatenate([stretch.left, room], axis=1)
     right = np.concatenate([stretch.right, room], axis=1)
     with announced():
-        _fill(past, stretch.end == 0, gains, grid.exact, grid.weights, left, right)
+        _fill(past, stretch.end == 0, gains, grid.exact, grid.shares, grid.weights, left, right)
     if grid.exact:
         left = right
     kept = max(kept, grid.reach)
@@ -169,41 +172,91 @@ def _leave(total: float, side: int, stay: float, near_stay: float, left: float) 
     return total / (1.0 - stay - near_stay)
 
 
+@_inlined  # type: ignore[untyped-decorator]
+def _choose(
+    totals: Floats,
+    side: int,
+    shares: Floats,
+    stay: Floats,
+    near_stay: Floats,
+    left: float,
+    chosen: Integers,
+) -> float:
+    """The highest bias, and into ``chosen`` [T] the row that each type pulls for it.
+
+    A cost of 0 leaves the budget unchanged, and the next request is of any type. So the bias is on
+    both sides of its equation: it rises until no type has a better row at that bias.
+    """
+    arms = len(totals) // len(shares)
+    for x in range(len(shares)):
+        most = -np.inf
+        for k in range(x * arms, (x + 1) * arms):
+            bias = _leave(totals[k], side, stay[k], near_stay[k], left)
+            if bias > most:
+                chosen[x], most = k, bias
+    highest = -np.inf
+    while True:
+        total = stays = near_stays = 0.0
+        for x in range(len(shares)):
+            k = chosen[x]
+            total += shares[x] * totals[k]
+            stays += shares[x] * stay[k]
+            near_stays += shares[x] * near_stay[k]
+        bias = _leave(total, side, stays, near_stays, left)
+        if not bias > highest:
+            break
+        highest = bias
+        if len(shares) == 1:
+            break
+        beside = left if side == 1 else highest
+        for x in range(len(shares)):
+            most = -np.inf
+            for k in range(x * arms, (x + 1) * arms):
+                bias = totals[k] + stay[k] * highest + near_stay[k] * beside
+                if bias > most:
+                    chosen[x], most = k, bias
+    return highest
+
+
 def _fill_plain(
     begin: int,
     at_zero: bool,
     gains: Floats,
     exact: bool,
+    shares: Floats,
     weights: Weights,
     left: Floats,
     right: Floats,
 ) -> None:
     """Fill columns ``begin`` and later of ``left`` and ``right``, each from those before it."""
     start, place, chance, stay, near, far, near_stay, first, last = weights
-    channels, arms = gains.shape
-    offers = np.zeros(arms)
+    channels, rows = gains.shape
+    offers, totals, chosen = np.zeros(rows), np.zeros(rows), np.zeros(len(shares), np.int64)
     for node in range(begin, left.shape[1]):
         oldest = node - near.shape[1]
-        for k in range(arms):
+        for k in range(rows):
             offers[k] = gains[0, k] + _inside(near, k, first[k], last[k], left, 0, oldest)
             offers[k] += _inside(far, k, first[k], last[k], right, 0, oldest)
         for side in range(1 if exact else 0, 2):
             if side == 0 and at_zero and node == begin:
                 continue  # below a budget of 0 nothing is pulled, and the bias is 0
             values = right if side == 1 else left
-            arm, most = 0, -np.inf
-            for k in range(arms):
-                bias = offers[k] + _on_nodes(place, chance, start[k], start[k + 1], values, 0, node)
-                bias = _leave(bias, side, stay[k], near_stay[k], left[0, node])
-                if bias > most:
-                    arm, most = k, bias
-            values[0, node] = most
+            for k in range(rows):
+                bias = _on_nodes(place, chance, start[k], start[k + 1], values, 0, node)
+                totals[k] = offers[k] + bias
+            values[0, node] = _choose(totals, side, shares, stay, near_stay, left[0, node], chosen)
             for c in range(1, channels):
-                bias = gains[c, arm]
-                bias += _on_nodes(place, chance, start[arm], start[arm + 1], values, c, node)
-                bias += _inside(near, arm, first[arm], last[arm], left, c, oldest)
-                bias += _inside(far, arm, first[arm], last[arm], right, c, oldest)
-                values[c, node] = _leave(bias, side, stay[arm], near_stay[arm], left[c, node])
+                total = stays = near_stays = 0.0
+                for x in range(len(shares)):
+                    k = chosen[x]
+                    bias = gains[c, k]
+                    bias += _on_nodes(place, chance, start[k], start[k + 1], values, c, node)
+                    bias += _inside(near, k, first[k], last[k], left, c, oldest)
+                    bias += _inside(far, k, first[k], last[k], right, c, oldest)
+                    total += shares[x] * bias
+                    stays += shares[x] * stay[k]
+                    near_stays += shares[x] * near_stay[k]
+                values[c, node] = _leave(total, side, stays, near_stays, left[c, node])
 
 
 # Reordering of sums is allowed, so that LLVM can vectorise them.

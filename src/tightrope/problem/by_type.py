@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -13,6 +13,7 @@ from tightrope.errors import ProblemError
 from tightrope.problem.arms import Arm, as_arms, in_order
 from tightrope.problem.named import Named
 from tightrope.problem.tables import Moments
+from tightrope.problem.values import Floats
 
 if TYPE_CHECKING:
     from tightrope.problem.problem import Problem
@@ -56,14 +57,50 @@ class ByType:
         plain: Any = {"contexts": None, "further": ()}
         return tuple(replace(cast(Any, self), arms=arms, **plain) for arms in self.typed.values())
 
+    @cached_property
+    def row_moments(self) -> Moments:
+        """The moments of every row, ``type * K + arm``; those of the arms without contexts."""
+        if self.contexts is None:
+            return cast("Problem", self).moments
+        means = (np.concatenate(column) for column in self._means_by_type())
+        return self._moments(means, np.array(list(self.shares.values())))
+
     def _mean_moments(self) -> Moments:
-        shares, each = list(self.shares.values()), [one.moments for one in self.by_type]
-        means = (
-            np.tensordot(shares, [getattr(one, name) for one in each], 1)
-            for name in ("cost", "reward", "penalty")
-        )
+        shares = list(self.shares.values())
+        return self._moments(np.tensordot(shares, each, 1) for each in self._means_by_type())
+
+    def _means_by_type(self) -> list[list[Floats]]:
+        """The mean costs, rewards and penalties, each by type."""
+        names = ("cost", "reward", "penalty")
+        return [[getattr(one.moments, name) for one in self.by_type] for name in names]
+
+    def _moments(self, means: Iterable[Floats], shares: Floats | None = None) -> Moments:
+        """The moments with these mean costs, rewards and penalties."""
         cost, reward, penalty = means
-        return Moments(cost, reward, penalty, self._known.normal_limits, self._known.limit_kinds)
+        limits, kinds = self._known.normal_limits, self._known.limit_kinds
+        return Moments(cost, reward, penalty, limits, kinds, shares)
+
+    @cached_property
+    def distinct(self) -> tuple[Problem, list[int]]:
+        """The problem with equal types merged, and the merged type of each type, [T].
+
+        The merged types are sorted by their means, so the order of the types does not matter. If
+        all types are equal, the problem is that of one type, without contexts.
+        """
+        groups: dict[Sequence[Arm], float] = {}
+        for arms, share in zip(self.typed.values(), self.shares.values(), strict=True):
+            groups[arms] = groups.get(arms, 0.0) + share
+        if len(groups) <= 1:
+            return self.by_type[0], [0] * len(self.shares)
+        means = dict(
+            zip(self.typed.values(), zip(*self._means_by_type(), strict=True), strict=True)
+        )
+        order = sorted(groups, key=lambda arms: [one.tolist() for one in means[arms]])
+        first, *others = order
+        place = {arms: at for at, arms in enumerate(order)}
+        shares = {f"type {at}": groups[arms] for arms, at in place.items()}
+        merged = replace(cast(Any, self), arms=first, further=others, contexts=shares)
+        return merged, [place[arms] for arms in self.typed.values()]
 
 
 def arms_by_type(

@@ -29,6 +29,7 @@ __all__ = [
     "best_mixture",
     "bounded_total",
     "conflict",
+    "nearest_point",
     "program",
 ]
 
@@ -110,8 +111,13 @@ def conflict(penalty: Floats, limits: Floats) -> Conflict:
     prices[prices < ZERO] = 0.0
     if not prices.any():  # some point has no penalty: no limit is the cause
         prices[:] = 1.0
-    nearest = int(relative[:, prices > 0.0].max(axis=1).argmin())
+    nearest = nearest_point(relative, prices)
     return Conflict(prices / prices.sum() / limits, float(result.fun), nearest)
+
+
+def nearest_point(relative: Floats, prices: Floats) -> int:
+    """The point whose largest penalty / limit is smallest, over the limits with a price."""
+    return int(relative[:, prices > 0.0].max(axis=1).argmin())
 
 
 def _single(reward: Floats, point: int, multiplier: Floats) -> BestMixture:
@@ -197,8 +203,13 @@ def _by_program(
     return BestMixture(float(weights @ reward[members]), members, weights, prices * size / limits)
 
 
-def program(objective: Floats, columns: Floats, bounds: Floats, mass: Floats) -> Any:
-    """Minimise objective . w over w >= 0 with columns w <= bounds, mass w = 1; scipy's result."""
+def program(
+    objective: Floats, columns: Floats, bounds: Floats, mass: Any, sums: Floats | None = None
+) -> Any:
+    """Minimise objective . w over w >= 0 with columns w <= bounds, mass w = sums; scipy's result.
+
+    ``mass`` may be sparse; ``sums`` are 1 by default.
+    """
     from scipy.optimize import linprog
 
     # The solver sometimes fails at the tightest tolerance, so try looser ones. Capping coefficients
@@ -209,7 +220,7 @@ def program(objective: Floats, columns: Floats, bounds: Floats, mass: Floats) ->
             A_ub=np.minimum(columns, most),
             b_ub=bounds,
             A_eq=mass,
-            b_eq=np.ones(len(mass)),
+            b_eq=np.ones(len(mass)) if sums is None else sums,
             method="highs",
             options={
                 "primal_feasibility_tolerance": tolerance,
@@ -221,11 +232,20 @@ def program(objective: Floats, columns: Floats, bounds: Floats, mass: Floats) ->
     raise TightropeError(f"linear program of {len(objective)} shares: {result.message}")
 
 
-def bounded_total(reward: Floats, rows: Floats, most: Floats) -> float:
-    """The highest reward . n over n >= 0 with rows n <= most."""
+def bounded_total(
+    reward: Floats, rows: Floats, most: Floats, shares: Floats | None = None
+) -> float:
+    """The highest reward . n over n >= 0 with rows n <= most.
+
+    ``shares`` [T]: what part of the sum of all n is that of each of T equally long stretches.
+    """
     from scipy.optimize import linprog
 
-    found = linprog(-reward, A_ub=rows, b_ub=most, method="highs")
+    stretches: dict[str, Any] = {}
+    if shares is not None:
+        each = np.repeat(np.eye(len(shares)), len(reward) // len(shares), axis=1)
+        stretches = {"A_eq": each - shares[:, np.newaxis], "b_eq": np.zeros(len(shares))}
+    found = linprog(-reward, A_ub=rows, b_ub=most, method="highs", **stretches)
     if not found.success:
         raise TightropeError(f"linear program of {len(reward)} arms: {found.message}")
     return -float(found.fun or 0.0)

@@ -21,7 +21,6 @@ from tightrope.problem.distributions import Bernoulli
 from tightrope.problem.from_logs import FromLogs
 from tightrope.problem.known import Known
 from tightrope.problem.limits import Kind
-from tightrope.problem.mixtures import conflict
 from tightrope.problem.named import Named
 from tightrope.problem.problem_toml import problem_text, read_problem, save_problem
 from tightrope.problem.rows import Columns, Rows, rows_digest, rows_of
@@ -181,8 +180,7 @@ class Problem(Known, FromLogs, ByType):
         """
         told = None
         if slack and self.penalty_count and not self.depends_on_budget:
-            excess = conflict(self.moments.penalty_rate, self.moments.limits).excess
-            told = min(1.0 - excess, 1.0)
+            told = min(1.0 - self.distinct[0].row_moments.conflict().excess, 1.0)
         if isinstance(self.arms, BernoulliArms):
             smallest = float(self.arms.odds[:, 0].min())
         else:

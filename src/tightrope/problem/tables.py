@@ -11,6 +11,8 @@ import numpy.typing as npt
 
 from tightrope.problem.cells import DRAW_STEPS, Cells
 from tightrope.problem.limits import Kind
+from tightrope.problem.mixtures import BestMixture, Conflict, best_mixture, conflict
+from tightrope.problem.mixtures_by_type import best_by_type, conflict_by_type
 from tightrope.problem.values import Floats
 
 if TYPE_CHECKING:
@@ -24,7 +26,9 @@ class Moments:
     """Means and rates in normalised units; rates are per unit of cost.
 
     ``kinds`` [M] are the limits. Limits per pull or per reward become limits per unit of cost on
-    the *net* penalty Y - c (base - X), which is Y for a limit per unit of cost.
+    the *net* penalty Y - c (base - X), which is Y for a limit per unit of cost. ``shares`` [T]: how
+    often each type of request comes, if the means are those of rows ``type * K + arm``; K is then
+    the number of rows.
     """
 
     cost: Floats  # [K] in (0, 1]
@@ -32,6 +36,7 @@ class Moments:
     penalty: Floats  # [K, M] in [0, 1]
     limits: Floats  # [M]
     kinds: tuple[Kind, ...] = ()
+    shares: Floats | None = None
 
     @cached_property
     def base(self) -> Floats:
@@ -66,6 +71,18 @@ class Moments:
     def smallest_cost(self) -> float:
         """The paper's mu_min: the smallest mean cost of an arm."""
         return float(self.cost.min())
+
+    def best(self) -> BestMixture | None:
+        """The best mixture by cost that keeps the limits, or None if none does."""
+        if self.shares is not None:
+            return best_by_type(self, self.shares)
+        return best_mixture(self.reward_rate, self.penalty_rate, self.limits)
+
+    def conflict(self) -> Conflict:
+        """Which limits no mixture keeps together, and by how much the least violating one fails."""
+        if self.shares is not None:
+            return conflict_by_type(self, self.shares)
+        return conflict(self.penalty_rate, self.limits)
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,7 +22,7 @@ from tightrope.report import bootstrap, plan  # noqa: F401 (they register their 
 from tightrope.report.html import FEWEST_POINTS, MOST_LINES, WIDTH, block
 from tightrope.report.model import Column, Table, names, plain_text, texts
 from tightrope.report.rows import ReportRow, of_limits, typed
-from tightrope.report.table import footnotes, in_order, rows_table
+from tightrope.report.table import footnotes, in_order, rows_table, types_table
 from tightrope.results import Results
 from tightrope.showing import html_of, text_of
 from tightrope.statistics import Floats
@@ -71,6 +71,8 @@ def _problem(problem: Problem) -> str:
         columns.append(_rates(heading, rates[shown], top, limit))
     per = "cost, or per what the limit is per" if problem.not_per_cost else "cost"
     notes = [f"Rates are per unit of {per}." + " Red: above the limit." * bool(problem.limits)]
+    if problem.contexts is not None:
+        notes.append("Shown are means over all types of requests.")
     if problem.changes:
         starts = ", ".join(f"{change.at:g}" for change in problem.changes)
         notes.append(f"The arms change at {starts} of the budget; shown are those at the start.")
@@ -99,7 +101,10 @@ def _oracle(best: Oracle) -> str:
         facts.append(f"{name} {five(rate)} (multiplier {five(price)})")
     others = len(best.pull_share) - len(pulled)
     notes = [f"{counted(others, 'arm')} never pulled"] if others else []
-    return block(Table(columns, "Oracle π*", notes=notes), facts)
+    arms = block(Table(columns, "Oracle π*", notes=notes), facts)
+    if best.by_type is None:
+        return arms
+    return arms + block(types_table(best.arm_names, best.shares_by_type))
 
 
 @html_of.register

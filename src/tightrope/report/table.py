@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any
@@ -124,10 +124,13 @@ def print_rows(rows: Sequence[AnyRow], file: IO[str] | None = None) -> None:
 def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> None:
     """Print pi*: the arms with their shares, the rates, the limits' multipliers, the optimum.
 
-    If the arms change: the best mixture of each phase, and the rates over all phases.
+    If the arms change: the best mixture of each phase, and the rates over all phases. If requests
+    have types: also the best mixture of each type.
     """
     phases = row.get("phases", [])
     print_table(_phases_table(problem, phases) if phases else _oracle_table(problem, row))
+    if "by_type" in row:
+        print_table(types_table(problem.names, row["by_type"]))
     facts = {
         "reward rate": number(row["reward_rate"], 6),
         "penalty rate": _by_limit(problem, row["penalty_rate"], 6),
@@ -135,7 +138,8 @@ def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> Non
         "multiplier": _by_limit(problem, row["multiplier"], 6),
     }
     if "optimum" in row:
-        facts[f"optimum at budget {number(budget, 6)}"] = number(row["optimum"], 6)
+        what = "upper bound on the optimum" if problem.hard else "optimum"
+        facts[f"{what} at budget {number(budget, 6)}"] = number(row["optimum"], 6)
     for name, text in facts.items():
         if text:
             print(in_text(f"{name}: {text}"))
@@ -288,19 +292,14 @@ def _oracle_table(problem: Problem, row: Row) -> Table:
         columns.append(Column(key.replace("_", " "), shares, "{:.4f}".format))
     others = problem.arm_count - len(arms)
     notes = [f"and {others:,} arms that are never pulled"] if others else []
+    if problem.contexts is not None:
+        notes.append("an arm's rates are means over all types of requests")
     return Table(columns, f"pi* of {in_table(problem.name) or 'the problem'}", notes=notes)
 
 
 def _phases_table(problem: Problem, phases: Sequence[Row]) -> Table:
     """A row per phase: its rates, in the user's units, and the arms' shares of its cost."""
-    pulled = [
-        ", ".join(
-            f"{in_table(name)} {share:.3f}"
-            for name, share in zip(problem.names, one["cost_share"], strict=True)
-            if share > 0.0
-        )
-        for one in phases
-    ]
+    pulled = [_pulled(problem.names, one["cost_share"]) for one in phases]
     columns = [
         Column("from", [one["start"] for one in phases], "{:g}".format),
         Column("reward rate", [one["reward_rate"] for one in phases], partial(number, digits=5)),
@@ -308,3 +307,16 @@ def _phases_table(problem: Problem, phases: Sequence[Row]) -> Table:
         texts("cost shares", pulled),
     ]
     return Table(columns, f"the best of each phase of {in_table(problem.name) or 'the problem'}")
+
+
+def types_table(arms: Sequence[str], shares: Mapping[str, Sequence[float]]) -> Table:
+    """A row per type of request: the arms' shares of its pulls."""
+    pulled = [_pulled(arms, one) for one in shares.values()]
+    columns = [names("type", list(shares)), texts("pull shares", pulled)]
+    return Table(columns, "the best of each type")
+
+
+def _pulled(arms: Sequence[str], shares: Sequence[float]) -> str:
+    """The arms with a share, and their shares."""
+    both = zip(arms, shares, strict=True)
+    return ", ".join(f"{in_table(name)} {share:.3f}" for name, share in both if share > 0.0)

@@ -48,7 +48,8 @@ def _described(best: Oracle) -> dict[str, Any]:
         values = [float(value) for value in getattr(best, name)]
         row[name] = values[0] if len(values) == 1 else values
         row[f"{name}s"] = dict(zip(best.limit_names, values, strict=True))
-    return row | {name: getattr(best, name).tolist() for name in ("pull_share", "cost_share")}
+    row |= {name: getattr(best, name).tolist() for name in ("pull_share", "cost_share")}
+    return row if best.by_type is None else row | {"by_type": best.shares_by_type}
 
 
 def _over_phases(problem: tightrope.Problem, best: Sequence[dict[str, Any]]) -> dict[str, Any]:
