@@ -1,17 +1,18 @@
 """LyOff and LyOn for requests with types: they run where a task has contexts.
 
-The paper's index I_k = V r_k - sum_m Q_m y_mk compares arms per unit of cost. Requests come one by
-one with a type, so what one of them costs is not free to choose: the value of a row is
+The paper's index I_k = V r_k - sum_m Q_m y_mk compares arms per unit of cost. With types, a unit of
+cost has the price theta, and the value of a row is a difference:
 
-    X_xk (I_xk - theta),   the row's mean cost times what its index has above theta,
+    X_xk (I_xk - theta),   for the row's mean cost X_xk.
 
-where theta is what a unit of cost is worth: the root of sum_x p_x max_k X_xk (I_xk - theta) = 0,
-for the shares p_x of the types. A request of type x pulls the arm with the largest value. With one
-type, theta is the largest index and the arm is that of the paper. Newton's method (Dinkelbach)
-finds the root from the last one, in two or three rounds as a rule.
+A request of type x pulls the arm with the largest value. The price is the root of
+sum_x p_x max_k X_xk (I_xk - theta) = 0, where p_x are the shares of the types. Newton's method
+(Dinkelbach) finds it from the last price, in two or three rounds as a rule. With one type, theta is
+the largest index, and the arm is that of the paper.
 
 LyOff knows shares and means. LyOn counts shares, and takes the paper's confidence bounds of every
-row. ``docs/contexts-theory.md`` has the derivation and a theorem for LyOff.
+row; its queues also count the exploration. ``docs/contexts-theory.md`` has the derivation, and a
+theorem for LyOff.
 
 Letters: T types, K arms, row = type * K + arm, M limits, C = 2 + M channels.
 """
@@ -52,11 +53,11 @@ reward_index, penalty_index = LyOn.reward_index, LyOn.penalty_index
 
 
 class RowIndices(NamedTuple):
-    """The queues, and what a step computes of every row."""
+    """The queues, the price, and the numbers of every row at a step."""
 
     length: Annotated[Array, "M"]  # of the queues
     before: Annotated[Array, "R"]  # the state's ``remaining`` before the last pull
-    theta: Annotated[Array, 1]  # the worth of a unit of cost, times V
+    theta: Annotated[Array, 1]  # the price of a unit of cost; on the page, V theta - Q (c - delta)
     share: Annotated[Array, "K"]  # of the row's type among requests, up to a factor
     cost: Annotated[Array, "K"]  # the mean of a pull; 0 if it is not known
     index: Annotated[Array, "K"]  # the paper's, negated: the largest is best
@@ -65,10 +66,9 @@ class RowIndices(NamedTuple):
 
 
 class TypedLyapunov(ChoicePolicy):
-    """What both policies share: their queues, which count every pull, and theta."""
+    """The queues of both policies, which count every pull, and the price theta."""
 
     contextual: ClassVar[bool] = True
-    random: ClassVar[bool] = True
     Scratch: ClassVar[type] = RowIndices
     carried: ClassVar[tuple[str, ...]] = ("theta",)
     learned: ClassVar[Mapping[str, str]] = {"length": "penalties", "before": "remaining"}
@@ -83,7 +83,7 @@ class TypedLyapunov(ChoicePolicy):
 
     @staticmethod
     def learn(constants: Constants, state: State, scratch: RowIndices, row: int) -> None:
-        """Advance the queues by what was spent since the last report (eqn:q-length)."""
+        """Advance the queues by the cost and net penalties since the last report (eqn:q-length)."""
         before, remaining = scratch.before, state.remaining
         cost = before[0] - remaining[0]
         for m in range(len(scratch.length)):
@@ -203,7 +203,7 @@ class TypedLyOn(TypedLyapunov):
 
 
 def _known(share: float, one: Problem) -> Floats:
-    """What LyOff knows of a type's rows, [K, 3 + M]."""
+    """Share, mean cost, reward and penalty rates of a type's rows, [K, 3 + M]."""
     means, shares = one.moments, np.full(one.arm_count, share)
     return np.column_stack([shares, means.cost, means.reward_rate, means.penalty_rate])
 
@@ -264,7 +264,7 @@ def _find_index(
     scratch.cost[row], scratch.index[row] = cost / pulls, -index
 
 
-# What a unit of cost is worth.
+# The price of a unit of cost.
 
 
 def _best_at_the_root(scratch: RowIndices, kind: int, count: int) -> int:
