@@ -343,10 +343,10 @@ LIMITS = {"bad": Limit(0.5, per="pull")}
 def test_a_replay_sees_the_types_of_the_rows():
     rows = {
         row.policy: row
-        for row in replay(table(), LIMITS, ["resolve", "lyon"], budget=399, orders=5)
+        for row in replay(table(), LIMITS, ["resolve", "ts-lp"], budget=399, orders=5)
     }
     assert rows["resolve"].reward_rate.mean > 0.8
-    assert rows["lyon"].reward_rate.mean < 0.7
+    assert rows["ts-lp"].reward_rate.mean < 0.7
 
 
 def test_a_log_with_types_is_replayed_row_by_row():

@@ -246,10 +246,11 @@ def set_up(policy: Policy, known: Task | Problem, budget: float) -> Setup:
     if isinstance(policy, InformedPolicy) and policy.needs_laws(known):
         if not isinstance(known, Problem):
             raise PolicyError(f"policy {policy.name}: {_lacking(policy.knows)}")
-    elif isinstance(known, Problem):
-        known = known.declared(slack=policy.knows == "slack" or known.penalty_count <= 1)
-    if policy.contextual:
-        known = known.stated.over_rows if isinstance(known, Problem) else known.over_rows
+    else:
+        if isinstance(known, Problem):
+            known = known.declared(slack=policy.knows == "slack" or known.penalty_count <= 1)
+        if policy.contextual:
+            known = known.over_rows
     setup = _setup(policy, known, budget)
     _check_setup(policy, setup, known.penalty_count)
     if setup and any(known.net_bases):

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
 from tightrope.errors import PolicyError
-from tightrope.policies.base import Constants, IndexPolicy, InformedPolicy, Setup, limits_of
+from tightrope.policies.base import (
+    Constants,
+    IndexPolicy,
+    InformedPolicy,
+    Policy,
+    Setup,
+    limits_of,
+)
 from tightrope.policies.parts.rates import Schedule
-from tightrope.problem import Problem, require_unchanging
+from tightrope.problem import Known, Problem, require_unchanging
 
 __all__ = ["LyOff"]
 
@@ -42,6 +49,14 @@ class LyOff(InformedPolicy, IndexPolicy):
         self.require_number("v", 0.0, open_low=True, optional=True)
         self.require_number("delta0", 0.0)
         self.require_number("delta", 0.0, optional=True)
+
+    def for_task(self, known: Known) -> Policy:
+        """The form for requests with types, or itself."""
+        if known.stated.contexts is None:
+            return self
+        from tightrope.policies.typed_lyapunov import TypedLyOff
+
+        return TypedLyOff(**{field.name: getattr(self, field.name) for field in fields(self)})
 
     @property
     def schedule(self) -> Schedule:

@@ -10,9 +10,9 @@ calls the index a lower confidence bound and the proof subtracts the bonus. So
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from tightrope.policies.base import Constants, IndexPolicy, Setup, Terms, limits_of
+from tightrope.policies.base import Constants, IndexPolicy, Policy, Setup, Terms, limits_of
 from tightrope.policies.parts.forgetting import require_forgetting, window_and_fade
 from tightrope.policies.parts.rates import (
     INFINITY,
@@ -23,7 +23,7 @@ from tightrope.policies.parts.rates import (
     rate_and_width,
     smallest_cost,
 )
-from tightrope.problem import Task
+from tightrope.problem import Known, Task
 
 __all__ = ["LyOn"]
 
@@ -78,6 +78,14 @@ class LyOn(IndexPolicy):
     def knows(self) -> str:
         """The smallest mean cost, if ``mu_min`` is not given."""
         return "smallest cost" if self.mu_min is None else ""
+
+    def for_task(self, known: Known) -> Policy:
+        """The form for requests with types, or itself."""
+        if known.stated.contexts is None:
+            return self
+        from tightrope.policies.typed_lyapunov import TypedLyOn
+
+        return TypedLyOn(**{field.name: getattr(self, field.name) for field in fields(self)})
 
     @property
     def schedule(self) -> Schedule:
