@@ -110,8 +110,8 @@ class Scene:
         With one limit: there are more than two arms, and their rates of penalty and reward do not
         lie on one line. On a line r = a + b y the reward is a B + b times the penalty, so a policy
         that uses the whole limit has no regret, whichever arms it pulls. With M limits: more
-        than M + 1 arms, not on one plane r = a + b . y. Where arms change: in some phase. With types
-        of requests it always does.
+        than M + 1 arms, not on one plane r = a + b . y. Where arms change: in some phase. With
+        types of requests it always does.
         """
         phases = (phase.problem for phase in self.settled.phases)
         return self.problem.contexts is not None or any(map(_off_one_plane, phases))
