@@ -18,6 +18,7 @@ from tightrope.engine.caveats import warn_infeasible, warn_out_of_reach
 from tightrope.errors import InfeasibleError, InfeasibleLimitsWarning, RiskWarning
 from tightrope.optimum.exact import cost_of_a_run, optimum
 from tightrope.optimum.pi_star import infeasible, least_factor, oracle
+from tightrope.policies import UCBLP
 from tightrope.problem import Arm, Limit, Problem, Scales
 from tightrope.problem.distributions import Bernoulli, Constant, Discrete, TwoPoint, Uniform
 
@@ -301,7 +302,7 @@ def test_a_policy_that_ignores_types_runs_as_on_the_plain_problem(
 ) -> None:
     settings: Any = {"budgets": [50], "runs": 40, "seed": 4, "progress": False}
     settings |= {"backend": backend, "precision": "double"}
-    [mine], [plain] = (simulate(one, LyOn(), **settings).summary() for one in (same, PLAIN))
+    [mine], [plain] = (simulate(one, UCBLP(), **settings).summary() for one in (same, PLAIN))
     for name in ("reward_rate", "violation", "regret", "regret_se", "pulls", "pull_share"):
         assert mine[name] == plain[name]
 
