@@ -181,10 +181,12 @@ class Problem(Known, FromLogs, ByType):
         told = None
         if slack and self.penalty_count and not self.depends_on_budget:
             told = min(1.0 - self.distinct[0].row_moments.conflict().excess, 1.0)
-        if isinstance(self.arms, BernoulliArms):
-            smallest = float(self.arms.odds[:, 0].min())
-        else:
-            smallest = min(arm.cost.mean for arms in (self.arms, *self.further) for arm in arms)
+        smallest = min(
+            float(arms.odds[:, 0].min())
+            if isinstance(arms, BernoulliArms)
+            else min(arm.cost.mean for arm in arms)
+            for arms in (self.arms, *self.further)
+        )
         return replace(self._known, smallest_cost=smallest, slack=told)
 
     def _in_turn(self, changes: Sequence[object]) -> tuple[Change, ...]:
