@@ -559,3 +559,10 @@ def test_parquet_is_read_like_csv(shell, files):
     rest = (*OPTIONS, "--propensity", "chance", "--mixture", "a=0.5,b=0.5", "--json")
     one, two = (shell("replay", str(files / name), *rest) for name in ("log.csv", "log.parquet"))
     assert one == two
+
+
+def test_progress_is_reported():
+    table = FullTable(["a", "b"], [], [[(1, 0.2), (1, 0.4)]] * 20)
+    shares = []
+    replay(table, {}, "resolve", budget=10, orders=4, progress=shares.append)
+    assert shares == [0.25, 0.5, 0.75, 1.0]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from tightrope.data.log import Log
 from tightrope.data.tables import FullTable
+from tightrope.engine.progress import Progress, reporting
 from tightrope.errors import ExhaustedError, InputError
 from tightrope.live.controller import Controller
 from tightrope.live.typed import TypedController
@@ -58,11 +59,25 @@ class Passes:
         """The outcomes of every line."""
         return _lines(self.data, self.task.task)
 
-    def run(self, policy: Policy, budget: float, until: float) -> list[ReplayRun]:
-        """The policy's runs over every order, planned for ``budget``, up to a cost."""
-        known = self.task if isinstance(policy, InformedPolicy) else self.task.task
+    def run_all(
+        self,
+        policies: Mapping[str, Policy],
+        budget: float,
+        until: float,
+        progress: Progress,
+        title: str,
+    ) -> dict[str, list[ReplayRun]]:
+        """The policies' runs over every order, planned for ``budget``, up to the cost ``until``."""
+        found: dict[str, list[ReplayRun]] = {}
         streams = np.random.SeedSequence(self.seed).spawn(max(self.orders, 1))
-        return [self._once(policy, known, budget, until, stream) for stream in streams]
+        with reporting(progress, len(policies) * len(streams), title) as advance:
+            for label, policy in policies.items():
+                known = self.task if isinstance(policy, InformedPolicy) else self.task.task
+                found[label] = []
+                for stream in streams:
+                    found[label].append(self._once(policy, known, budget, until, stream))
+                    advance(1.0)
+        return found
 
     def _once(
         self, policy: Policy, known: Task | Problem, budget: float, until: float, stream: Any

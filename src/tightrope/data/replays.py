@@ -28,6 +28,7 @@ from tightrope.data.offpolicy import require_told, uneven
 from tightrope.data.passes import Passes, ReplayRun
 from tightrope.data.tables import FullTable, Limits, problem_of, require_outcomes, task_of
 from tightrope.engine.arguments import Policies, named_policies, one_of, seed_number
+from tightrope.engine.progress import Progress
 from tightrope.errors import InputError
 from tightrope.policies.base import InformedPolicy, Policy
 from tightrope.problem import Problem, Task
@@ -159,6 +160,7 @@ def replay(
     with_replacement: bool = False,
     learn_from: FullTable | Log | None = None,
     weight: float = 0.3,
+    progress: Progress = None,
 ) -> Replay:
     """Let policies decide over recorded rows, and compare them at a common budget.
 
@@ -169,7 +171,8 @@ def replay(
     many rows as there are, like a simulation. ``method``, for a log: "rejection" uses only rows of
     the chosen arm; "queues" gives each arm its own rows in order. Both need propensities. Where the
     data and the task have contexts, each row is a request of its type. ``learn_from``, ``weight``:
-    as for a :class:`Controller`.
+    as for a :class:`Controller`. ``progress``: as for :func:`simulate`. There are many parameters
+    because each is an independent choice.
 
     A run can end early because it has no more rows, so all are compared at the largest budget that
     every run reached. Intervals are over orders of *these* rows; they do not include the
@@ -195,13 +198,13 @@ def replay(
     passes = Passes(
         data, task, orders, seed, method == "queues", with_replacement, learn_from, weight
     )
-    found = {label: passes.run(policy, budget, budget) for label, policy in named.items()}
+    found = passes.run_all(named, budget, budget, progress, "replaying")
     ended = [run.reached for runs in found.values() for run in runs if run.reached is not None]
     common = min([float(budget), *ended])
     if ended:
         if common <= 0.0:
             raise InputError(f"budget = {budget:g}: some order of the rows ends before any cost")
-        again = {label: passes.run(policy, budget, common) for label, policy in named.items()}
+        again = passes.run_all(named, budget, common, progress, "replaying to the common budget")
     else:
         again = found
     rows = [
