@@ -648,7 +648,7 @@ def test_a_backup_is_restored_to_another_database(postgres_url, postgres_server,
     with open_campaign(elsewhere, "spring", policy=Rotation()) as restored:
         assert restored.status()["told"] == 2
         assert restored.verify().good
-    with pytest.raises(InputError, match=r"is in 'postgresql://.*already") as caught:
+    with pytest.raises(InputError, match="already exists in 'postgresql://") as caught:
         restore_store(str(tmp_path / "copy.db"), elsewhere + "&password=s3cret")
     assert "s3cret" not in str(caught.value)
 

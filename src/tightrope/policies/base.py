@@ -290,6 +290,9 @@ def _check_setup(policy: Policy, setup: object, penalties: int) -> None:
     place = f"policy {policy.label}: setup"
     if not isinstance(setup, Setup):
         raise PolicyError(f"{place} returned {setup!r}; must be a Setup")
+    if hasattr(policy, "choose") and setup.explore:
+        allowed = "0: a policy with choose chooses its first pulls itself"
+        raise PolicyError(f"{place} returned explore = {setup.explore!r}; must be {allowed}")
     for name, count in (("constants", None), ("allowance", penalties)):
         values = getattr(setup, name)
         good = isinstance(values, tuple) and all(isinstance(v, Real) for v in values)

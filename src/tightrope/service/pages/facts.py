@@ -118,7 +118,10 @@ def _end(view: View, end: float | None, now: float, pace: str) -> tuple[str, str
     left = view.outlook.pulls_left
     if left is not None:
         notes.insert(0, f"about {count(left)} pulls")
-    return span(round(end - now)) if end > now else "ends now", "; ".join([f"at {pace}", *notes])
+    lasts = span(round(end - now)) if end > now else "less than a second"
+    if end <= now and left is not None:
+        lasts = notes.pop(0)
+    return lasts, "; ".join([f"at {pace}", *notes])
 
 
 def _oldest(view: View, now: float) -> tuple[str, str]:
