@@ -41,7 +41,7 @@ def test_they_follow_the_size_of_the_outcomes(outcomes, zeros, factor):
     found = []
     for values in (np.array(outcomes), factor * np.array(outcomes)):
         total, square = values.sum(), (values**2).sum()
-        size = beliefs._size(total, square, 1.0)
+        size = beliefs.size_of_sums(total, square, 1.0)
         pulls = float(len(values) + zeros)
         found.append(beliefs._belief(pulls, 2.0, total, square, size, NOTHING))
     (scale, width), (small, same) = found
@@ -50,9 +50,9 @@ def test_they_follow_the_size_of_the_outcomes(outcomes, zeros, factor):
 
 
 def test_the_usual_size_is_an_average_weighted_by_size():
-    assert beliefs._size(0.0, 0.0, 0.3) == 0.3
-    assert beliefs._size(5.0, 5.0, 0.3) == 1.0
-    assert beliefs._size(0.1 + 0.3, 0.01 + 0.09, 1.0) == pytest.approx(0.25)
+    assert beliefs.size_of_sums(0.0, 0.0, 0.3) == 0.3
+    assert beliefs.size_of_sums(5.0, 5.0, 0.3) == 1.0
+    assert beliefs.size_of_sums(0.1 + 0.3, 0.01 + 0.09, 1.0) == pytest.approx(0.25)
 
 
 @pytest.mark.parametrize("mean", [0.0, 0.1, 0.5, 0.9, 1.0])
