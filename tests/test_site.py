@@ -35,7 +35,7 @@ def test_one_strict_build(site):
     page = (site / "index.html").read_text()
     assert "theme-toggle" in page, "light and dark"
     article = page[page.index("<article") : page.index("</article>")]
-    assert "a fixed budget earns the most" in article
+    assert "to earn the most from a fixed budget" in article
     for door in ("quickstart.html", "notebooks/paper.html"):
         assert f'href="{door}"' in article
     shell = article[article.index("highlight-sh") :]

@@ -22,7 +22,7 @@ arms are then sums over the types.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -82,8 +82,8 @@ class Oracle:
     cost_share: Floats
     arm_names: Sequence[str]
     limit_names: tuple[str, ...]
-    by_type: Floats | None = None
-    type_names: tuple[str, ...] = ()
+    by_type: Floats | None = field(default=None, repr=False)
+    type_names: tuple[str, ...] = field(default=(), repr=False)
 
     @property
     def shares_by_type(self) -> dict[str, list[float]]:
