@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
+from queue import SimpleQueue
 
 import numpy as np
 
@@ -179,26 +180,31 @@ def run_chunks(
     """
     stop = np.zeros(1, np.uint8)
     pending: dict[Future[tuple[Runs | None, float]], int] = {}
-    places = iter(todo)
+    ended: SimpleQueue[Future[tuple[Runs | None, float]]] = SimpleQueue()
+    places, waiting = iter(todo), 0.0
     pool = ThreadPoolExecutor(threads)
 
     def submit() -> None:
-        """Fill the queue, up to the first chunk that is enough."""
-        waiting = sum(chunks[at].weight for at in pending.values())
+        """Fill the queue until it holds enough work."""
+        nonlocal waiting
         while len(pending) < 2 * threads or waiting < WAITING * threads:
             at = next(places, None)
             if at is None:
                 return
             job = chunks[at].job
             new = compile(job)  # in this thread, because Ctrl-C interrupts only the main thread
-            pending[pool.submit(job.plan.run, chunks[at].runs, stop)] = at
+            future = pool.submit(job.plan.run, chunks[at].runs, stop)
+            pending[future] = at
             waiting += chunks[at].weight
+            future.add_done_callback(ended.put)
             if new:
-                return  # handle chunks that have finished meanwhile
+                return  # look at what has finished meanwhile
 
     def gather(futures: Iterable[Future[tuple[Runs | None, float]]]) -> None:
+        nonlocal waiting
         for future in futures:
             at = pending.pop(future)
+            waiting -= chunks[at].weight
             runs, seconds = future.result()
             if runs is not None:
                 keep(at, runs, seconds)
@@ -207,13 +213,15 @@ def run_chunks(
         with not_dropped() as check:
             submit()
             while pending:
-                finished = wait(pending, return_when=FIRST_COMPLETED).done
-                gather([one for one in pending if one in finished])  # in order
+                finished = [ended.get()]
+                while not ended.empty():
+                    finished.append(ended.get())
+                gather(finished)
                 check()
                 submit()
     except KeyboardInterrupt:
         stop[0] = 1
-        gather(list(pending))
+        gather([future for future in list(pending) if not future.cancel()])
         raise
     finally:
         stop[0] = 1
