@@ -22,9 +22,25 @@ from tightrope.problem import Task, check_budget
 from tightrope.problem.changed import fitted, repriced, rescaled, with_arm
 from tightrope.problem.values import shown
 
-__all__ = ["MovingRun"]
+__all__ = ["MovingRun", "number_among"]
 
 EMPTY: Mapping[int, float] = MappingProxyType({})
+
+
+def number_among(arm: int | str, names: Sequence[str]) -> int:
+    """The number of an arm, by its name or number; raises an ``InputError`` if there is none."""
+    if isinstance(arm, str):
+        if arm in names:
+            return names.index(arm)
+        raise InputError(f"arm = {arm!r}: is not an arm; {nearest(arm, names)}")
+    try:
+        number = index(arm)
+    except TypeError:
+        number = NOTHING
+    if not 0 <= number < len(names):
+        allowed = f"must be a number from 0 to {len(names) - 1}, or a name"
+        raise InputError(f"arm = {shown(arm)}: {allowed}")
+    return number
 
 
 class MovingRun(LiveRun):
@@ -34,19 +50,7 @@ class MovingRun(LiveRun):
 
     def number_of(self, arm: int | str) -> int:
         """The number of an arm, by its name or number; raises if there is none."""
-        names = self.task.names
-        if isinstance(arm, str):
-            if arm in names:
-                return names.index(arm)
-            raise InputError(f"arm = {arm!r}: is not an arm; {nearest(arm, names)}")
-        try:
-            number = index(arm)
-        except TypeError:
-            number = NOTHING
-        if not 0 <= number < self._count:
-            allowed = f"must be a number from 0 to {self._count - 1}, or a name"
-            raise InputError(f"arm = {shown(arm)}: {allowed}")
-        return number
+        return number_among(arm, self.task.names)
 
     def arm_name(self, arm: int) -> str:
         """The name of an arm by its number."""

@@ -7,14 +7,13 @@ class sees rows as arms. A policy that does not use types decides as if there we
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from operator import index
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.errors import InputError, nearest
-from tightrope.kernels.live import NOTHING
+from tightrope.errors import InputError
+from tightrope.live.arms import number_among
 from tightrope.live.controller import Controller, Penalty
 from tightrope.live.past import PastData, rows_of_past
 from tightrope.policies.choice import WORDS
@@ -60,19 +59,7 @@ class TypedController(Controller):
 
     def arm_number(self, arm: int | str) -> int:
         """The number of an arm, by its name or number."""
-        names = self.whole_task.names
-        if isinstance(arm, str):
-            if arm not in names:
-                raise InputError(f"arm = {arm!r}: is not an arm; {nearest(arm, names)}")
-            return names.index(arm)
-        try:
-            number = index(arm)
-        except TypeError:
-            number = NOTHING
-        if not 0 <= number < self._arms:
-            allowed = f"must be a number from 0 to {self._arms - 1}, or a name"
-            raise InputError(f"arm = {shown(arm)}: {allowed}")
-        return number
+        return number_among(arm, self.whole_task.names)
 
     def arm_name(self, arm: int) -> str:
         """The name of an arm by its number."""
