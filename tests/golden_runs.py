@@ -66,7 +66,8 @@ def cases():
     yield "one limit, delays", one, 40.0, few, {**python, "delay": 5, "lost": 0.1}
     yield "three limits", three(), 60.0, few, python
     yield "three limits, delays", three(), 30.0, few, {**python, "delay": 3}
-    yield "compiled", ready_problem("paper"), 2000.0, few, {"backend": "cpu", "runs": 3}
+    compiled = (*few, "resolve:risk=0.01")
+    yield "compiled", ready_problem("paper"), 2000.0, compiled, {"backend": "cpu", "runs": 3}
 
 
 def runs():

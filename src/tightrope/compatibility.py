@@ -15,7 +15,7 @@ from tightrope.compiled.keys import key_of
 
 __all__ = ["DECISIONS", "decisions_of"]
 
-DECISIONS = 2
+DECISIONS = 3
 
 
 def decisions_of(kind: type) -> str:

@@ -166,6 +166,17 @@ def test_late_with_a_risk_the_arm_that_may_be_safest_is_pulled(limits):
     assert run.scratch.safe.max() < 0.0
 
 
+@pytest.mark.parametrize("limits", [1, 2])
+def test_late_an_unlucky_arm_is_not_ruled_out_if_many_penalties_are_allowed(limits):
+    """Another arm is known to be near the limit: settling for it would break every second run."""
+    run = Middle(3, limits, budget=4000.0, limit=0.4, policy=Resolve(risk=0.01))
+    for arm, pulls, bad in ((0, 400, 0.41), (1, 40, 0.55), (2, 400, 0.8)):
+        for turn in range(pulls):
+            run.tell(arm, 1.0, 0.5, *[float(37 * turn % 100 < 100 * bad)] * limits)
+    assert set(run.picks(100)) == {1}
+    assert run.scratch.safe.max() < 0.0
+
+
 def test_without_a_risk_drawn_rates_are_not_replaced_by_plausible_ones():
     run = Middle(3, 1, budget=400.0, limit=0.4)
     assert len(set(run.picks(100))) == 3

@@ -301,7 +301,7 @@ def _weigh(
 ) -> None:
     """If it is late, replace drawn penalty rates, by optimistic ones if there is a risk."""
     if standing < 0.0 and constants[0] > CALM:
-        be_hopeful(arms, cost_ahead(state, arms), limited)
+        be_hopeful(state, arms, cost_ahead(state, arms), limited)
     elif standing == LATE:
         take_care(arms.penalty, arms.cautious, 1.0 - noise)
 

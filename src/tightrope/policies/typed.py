@@ -272,7 +272,7 @@ def _least(constants: Constants, state: State, scratch: TypedScratch, kind: int,
     """
     arms, limited = scratch.arms, len(state.limits)
     found, least = int(scratch.pool.safest[kind * count]), math.inf
-    be_hopeful(arms, cost_ahead(state, arms), limited)
+    be_hopeful(state, arms, cost_ahead(state, arms), limited)
     for row in range(kind * count, (kind + 1) * count):
         above, fits = -math.inf, True
         for m in range(limited):

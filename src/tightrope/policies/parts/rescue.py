@@ -10,13 +10,24 @@ from __future__ import annotations
 import math
 
 from tightrope.policies.base import Constants
-from tightrope.policies.parts.beliefs import CHANCE, KNOWN, MORE, SCALE, SIZE, WIDTH, Arms, mean_of
+from tightrope.policies.parts.beliefs import (
+    CHANCE,
+    KNOWN,
+    LEAST_SIZE,
+    MORE,
+    SCALE,
+    SIZE,
+    WIDTH,
+    Arms,
+    mean_of,
+)
 from tightrope.policies.state import Array, State, rows
 
 __all__ = ["LATE", "LOST", "Outlook", "cost_ahead", "plausible_rate", "room_above", "safe_rate"]
 
 LEARNING = 0.1  # of the remaining budget, at most, will be spent on an arm of the safest mixture
-LARGE = 0.4  # times z^2 and an arm's usual penalty: a large one; both chosen by measurement
+LARGE = 0.4  # times z^2 and an arm's usual penalty: a large one; these three are measured
+PATIENT = 30.0  # penalties allowed ahead per arm, from which a late run rules arms out later
 
 # Codes returned instead of a rate that is safe to promise.
 LATE = -1.0  # the safest mixture may keep the limit, but not surely enough
@@ -129,17 +140,17 @@ def chance_owed(limit: float, promised: float, rate: float, low: float) -> float
     return worn * (rate - promised) / (rate - low)
 
 
-def be_hopeful(arms: Arms, ahead: float, limited: int) -> None:
+def be_hopeful(state: State, arms: Arms, ahead: float, limited: int) -> None:
     """Replace the drawn penalty rates by the lowest plausible ones.
 
     Drawn or cautious rates lock on to a well-known arm above the limit while another arm may be
     below it. The more cost is ahead, relative to the cost behind an arm's estimate, the less likely
     a rate may be that is tried.
     """
-    each = ahead / math.sqrt(len(arms.cost))
     for at in range(len(arms.rate)):
         place, rate = MORE * at, arms.rate[at]
         known, chance = arms.more[place + KNOWN], arms.more[place + CHANCE]
+        each = ahead * _patience(state, arms, at // limited, at % limited, ahead)
         least = plausible_rate(rate, math.sqrt(arms.spread[at] / known), each / known)
         if chance > 0.0:
             cost = mean_of(arms.cost_scale[at // limited])
@@ -148,6 +159,21 @@ def be_hopeful(arms: Arms, ahead: float, limited: int) -> None:
             rare, deviation = rate + (1.0 - chance) * apart, 3.0 * scale * width / cost
             least = min(least, plausible_rate(rare, deviation, chance * each / known))
         arms.penalty[at] = max(least, 0.0)
+
+
+def _patience(state: State, arms: Arms, row: int, m: int, ahead: float) -> float:
+    """The factor on the odds of a rate that is tried.
+
+    With many penalties allowed per arm, a long search can be afforded, and the arms that differ by
+    little are told apart only by one.
+    """
+    count, base, cost = len(arms.cost), state.bases[m], mean_of(arms.cost_scale[row])
+    per_cost = 1.0
+    if base != 0.0:
+        per_cost = (base if base > 0.0 else -base * mean_of(arms.reward_scale[row])) / cost
+    size = max(size_of(state, arms, row, m), LEAST_SIZE)
+    each = state.limits[m] * per_cost * ahead / (size * PATIENT * count)
+    return max(each * each, 1.0 / math.sqrt(count))
 
 
 def plausible_rate(rate: float, deviation: float, odds: float) -> float:
