@@ -297,11 +297,18 @@ def _look(constants: Constants, state: State, scratch: ResolveScratch, words: Ar
 
 
 def _weigh(
-    constants: Constants, state: State, arms: Arms, standing: float, noise: float, limited: int
+    constants: Constants,
+    state: State,
+    scratch: ResolveScratch,
+    standing: float,
+    noise: float,
+    limited: int,
 ) -> None:
     """If it is late, replace drawn penalty rates, by optimistic ones if there is a risk."""
+    arms = scratch.arms
     if standing < 0.0 and constants[0] > CALM:
-        be_hopeful(state, arms, cost_ahead(state, arms), limited)
+        ahead = cost_ahead(state, arms)
+        be_hopeful(constants, state, arms, scratch.budget[0], ahead, limited)
     elif standing == LATE:
         take_care(arms.penalty, arms.cautious, 1.0 - noise)
 
@@ -328,7 +335,7 @@ def _choose_for_one(
     if safe < 0.0:
         promised = SHUT * max(allowance / ahead, LEAST_LIMIT * limit)
     draw_for_one(constants, state, arms, words[0], _widened(noise, words))
-    _weigh(constants, state, arms, safe, noise, 1)
+    _weigh(constants, state, scratch, safe, noise, 1)
     scratch.safe[0], scratch.promised[0] = safe, promised
     pair = best_pair(arms.reward, arms.penalty, promised)
     if safe >= 0.0 and promised < limit:
@@ -366,7 +373,7 @@ def _choose_for_many(
     noise, arms = _noise(state, scratch), scratch.arms
     draw_for_many(constants, state, arms, words[0], _widened(noise, words))
     standing = _promise(constants, state, scratch)
-    _weigh(constants, state, arms, standing, noise, len(state.limits))
+    _weigh(constants, state, scratch, standing, noise, len(state.limits))
     simplex(arms.reward, arms.penalty, scratch.promised, scratch.program)
     mixture, owed = scratch.program.mixture, 0.0
     if standing >= 0.0:

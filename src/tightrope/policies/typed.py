@@ -272,7 +272,8 @@ def _least(constants: Constants, state: State, scratch: TypedScratch, kind: int,
     """
     arms, limited = scratch.arms, len(state.limits)
     found, least = int(scratch.pool.safest[kind * count]), math.inf
-    be_hopeful(state, arms, cost_ahead(state, arms), limited)
+    ahead = cost_ahead(state, arms)
+    be_hopeful(constants, state, arms, scratch.budget[0], ahead, limited)
     for row in range(kind * count, (kind + 1) * count):
         above, fits = -math.inf, True
         for m in range(limited):

@@ -27,7 +27,7 @@ __all__ = ["LATE", "LOST", "Outlook", "cost_ahead", "plausible_rate", "room_abov
 
 LEARNING = 0.1  # of the remaining budget, at most, will be spent on an arm of the safest mixture
 LARGE = 0.4  # times z^2 and an arm's usual penalty: a large one; these three are measured
-PATIENT = 30.0  # penalties allowed ahead per arm, from which a late run rules arms out later
+PATIENT = 60.0  # penalties allowed per arm, from which a late run rules arms out later
 
 # Codes returned instead of a rate that is safe to promise.
 LATE = -1.0  # the safest mixture may keep the limit, but not surely enough
@@ -140,17 +140,19 @@ def chance_owed(limit: float, promised: float, rate: float, low: float) -> float
     return worn * (rate - promised) / (rate - low)
 
 
-def be_hopeful(state: State, arms: Arms, ahead: float, limited: int) -> None:
+def be_hopeful(
+    constants: Constants, state: State, arms: Arms, budget: float, ahead: float, limited: int
+) -> None:
     """Replace the drawn penalty rates by the lowest plausible ones.
 
     Drawn or cautious rates lock on to a well-known arm above the limit while another arm may be
     below it. The more cost is ahead, relative to the cost behind an arm's estimate, the less likely
-    a rate may be that is tried.
+    a rate may be that is tried. ``budget``: at the start.
     """
     for at in range(len(arms.rate)):
         place, rate = MORE * at, arms.rate[at]
         known, chance = arms.more[place + KNOWN], arms.more[place + CHANCE]
-        each = ahead * _patience(state, arms, at // limited, at % limited, ahead)
+        each = ahead * _patience(constants, state, arms, at, limited, budget)
         least = plausible_rate(rate, math.sqrt(arms.spread[at] / known), each / known)
         if chance > 0.0:
             cost = mean_of(arms.cost_scale[at // limited])
@@ -161,19 +163,26 @@ def be_hopeful(state: State, arms: Arms, ahead: float, limited: int) -> None:
         arms.penalty[at] = max(least, 0.0)
 
 
-def _patience(state: State, arms: Arms, row: int, m: int, ahead: float) -> float:
-    """The factor on the odds of a rate that is tried.
+def _patience(
+    constants: Constants, state: State, arms: Arms, at: int, limited: int, budget: float
+) -> float:
+    """The factor on the odds of a rate that is tried, by the penalties allowed per arm.
 
-    With many penalties allowed per arm, a long search can be afforded, and the arms that differ by
-    little are told apart only by one.
+    Arms that differ by little take long to distinguish. If the limit allows many penalties, there
+    is room for that, and an arm with unlucky first pulls is not ruled out. The smaller the risk,
+    the larger the factor may be.
     """
-    count, base, cost = len(arms.cost), state.bases[m], mean_of(arms.cost_scale[row])
-    per_cost = 1.0
+    row, m, count = at // limited, at % limited, len(arms.cost)
+    base, limit, cost = state.bases[m], state.limits[m], 1.0
+    allowed = limit * budget / max(arms.more[MORE * at + SIZE], LEAST_SIZE)
     if base != 0.0:
-        per_cost = (base if base > 0.0 else -base * mean_of(arms.reward_scale[row])) / cost
-    size = max(size_of(state, arms, row, m), LEAST_SIZE)
-    each = state.limits[m] * per_cost * ahead / (size * PATIENT * count)
-    return max(each * each, 1.0 / math.sqrt(count))
+        cost = mean_of(arms.cost_scale[row])
+        allowed *= base if base > 0.0 else -base * mean_of(arms.reward_scale[row])
+    if base < 0.0:  # rewards are random like penalties
+        allowed /= 1.0 - base * limit
+    each = allowed / (cost * PATIENT * count)
+    most = math.exp(0.25 * constants[0] * constants[0])
+    return max(min(each * each * each, most), 1.0 / math.sqrt(count))
 
 
 def plausible_rate(rate: float, deviation: float, odds: float) -> float:
