@@ -103,6 +103,7 @@ def test_the_rows_of_a_task_are_its_arms_for_every_type():
         (("weekend = 2", "weekend = 'a'"), "contexts: weekend"),
         (("weekend = { cost", "wekend = { cost"), "unknown key 'wekend'"),
         (("weekday = 5\nweekend = 2", ""), "contexts"),
+        (("weekend = 2", "cost = 2"), "contexts: type 'cost': must not be one of name, cost, "),
     ],
 )
 def test_a_wrong_file_is_one_line(change, message):
@@ -261,6 +262,13 @@ def test_what_a_context_must_be():
         controller.ask(context=3)
     with pytest.raises(InputError, match="no pull of 'a' is in flight"):
         controller.tell("a", reward=1.0, penalty=0.0)
+
+
+def test_a_task_without_types_takes_no_context():
+    controller = Controller(Task(["a", "b"], limit=0.5), Resolve(), budget=40)
+    with pytest.raises(InputError, match="context = 'x': must be left out; the task has no types"):
+        controller.ask(context="x")
+    assert sum(controller.in_flight) == 0
 
 
 def test_a_context_may_be_left_out_where_one_is_possible():

@@ -117,13 +117,16 @@ class Controller(MovingRun):
         """The row of every line of a log: its arm."""
         return rows_of_past(past, self.task)[0]
 
-    def ask(self, eligible: Iterable[int | str] | None = None) -> int:
+    def ask(self, eligible: Iterable[int | str] | None = None, context: str | None = None) -> int:
         """The number, from 0, of the arm to pull next. It is in flight until reported or voided.
 
         ``eligible``: the arms, by number or name, that can be pulled this time; default: all arms
-        that are not retired.
+        that are not retired. ``context``: the request's type, if the task has types.
         """
         arm = self._arm
+        if context is not None:
+            allowed = "must be left out; the task has no types (Task(contexts=...))"
+            raise InputError(f"context = {shown(context)}: {allowed}")
         if arm < 0 or self._asides or self._alone >= 0 or eligible is not None:
             self._count_alone()
             self._require_unspent()

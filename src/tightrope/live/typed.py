@@ -67,9 +67,7 @@ class TypedController(Controller):
 
     # Decisions and reports.
 
-    def ask(
-        self, eligible: Iterable[int | str] | None = None, *, context: str | None = None
-    ) -> int:
+    def ask(self, eligible: Iterable[int | str] | None = None, context: str | None = None) -> int:
         """The arm to pull next for a request of the type ``context``; see ``Controller.ask``."""
         if eligible is None and context in self._kinds:  # most often
             if self._aware:

@@ -13,11 +13,13 @@ from typing import Any
 from tightrope.errors import InputError, ProblemError, nearest
 from tightrope.problem.values import known_keys, number, shown
 
-__all__ = ["OTHER", "Types", "as_types", "row_names", "shares_of", "types_table"]
+__all__ = ["ARM_KEYS", "OTHER", "Types", "as_types", "row_names", "shares_of", "types_table"]
 
 MOST = 64  # types that are learned as they come, by default
 MOST_EVER = 4096  # of them, or of listed ones
 OTHER = "(other)"  # the type that the rest share
+# The entries of an arm in TOML, which stand beside its tables for each type.
+ARM_KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows", "weights")
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ def shares_of(contexts: Mapping[str, Any]) -> dict[str, float]:
         raise ProblemError(f"contexts = {shown(contexts)}: must be {allowed}")
     found = {}
     for name, value in contexts.items():
+        if name in ARM_KEYS:
+            raise ProblemError(f"contexts: type {name!r}: must not be one of {', '.join(ARM_KEYS)}")
         share = number(value, f"contexts: {name}")
         if not share > 0:
             raise ProblemError(f"contexts: {name} = {shown(value)}: must be above 0")
