@@ -371,7 +371,7 @@ def test_the_tables_of_a_campaign(campaign):
     assert "spent 0.5 of 10 in 1 pulls" in campaign.good("outlook")
     facts = campaign.json("outlook", "--doubt", 0.1)
     assert (facts["doubt"], [one["name"] for one in facts["limits"]]) == (0.1, ["bad", "dollars"])
-    assert facts["limits"][0]["standing"] == "no promise yet"
+    assert facts["limits"][0]["standing"] == "no bound yet"
     assert "doubt" in campaign.bad("outlook", "--doubt", 7)
     assert "estimated" not in campaign.good("outlook")
     assert "estimated from 200 forward runs" in campaign.good("outlook", "--estimate")

@@ -74,7 +74,7 @@ class LimitOutlook:
             return "promised"
         if self.infeasible:
             return "looks infeasible"
-        return "no promise yet" if self.chance >= 1.0 else "open"
+        return "no bound yet" if self.chance >= 1.0 else "open"
 
 
 @dataclass(frozen=True)
