@@ -18,9 +18,9 @@ from tests.service.browser import axe_script, barriers, chromium, missing
 ROOT = Path(__file__).parents[1]
 NEEDED = ("sphinx", "furo", "myst_nb", "sphinx_copybutton")
 ONE_BUILD = pytest.mark.xdist_group("site")
-# Cards and pictures, code, tables, formulas, wide tables, docstrings, a notebook, no content.
+# Cards and pictures, code, formulas, wide tables, docstrings, a notebook, no content.
 KINDS = (
-    *("index", "quickstart", "policies", "resolve-algorithm", "data-sets"),
+    *("index", "quickstart", "resolve-algorithm", "data-sets"),
     *("reference/policies", "notebooks/paper", "search"),
 )
 

@@ -189,9 +189,7 @@ def _promised_limit(problem: Problem, risk: float, name: str | None) -> int:
     kind = problem.limit_kinds[m]
     if not isinstance(kind, Limit) or kind.hard:
         why = "ends the run" if kind.hard else "is a share of arms"
-        raise InputError(
-            f"{problem.limit_text(m)}: cannot be tightened, because it {why}"
-        )
+        raise InputError(f"{problem.limit_text(m)}: cannot be tightened, because it {why}")
     return m
 
 

@@ -201,7 +201,7 @@ class _Trial:
         return self._runs(limit, runs, first)
 
     def confirmed(self, limit: float) -> Promise:
-        """The measurement on new runs: the tightest of many estimates is too good on its own runs."""
+        """The limit on new runs: the tightest of many estimates is too good on its own runs."""
         for attempt in range(ATTEMPTS):
             found = self.at(limit, FRESH * (1 + attempt))
             if found.kept:
