@@ -1,7 +1,7 @@
-"""What is asked for often, alone or in batches, each with an answer of its own.
+"""Decisions, reports, voids and amendments, alone or in batches, each with its own answer.
 
-A report's numbers may be anything: what a campaign cannot take it refuses and keeps in its
-quarantine, so that a report of money that was spent is not lost because of a wrong type.
+The numbers of a report are not checked here. The campaign refuses a report with a wrong type and
+keeps it in quarantine, so that no report of spent money is lost.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class RequestItem(TurnAct):
     """A decision, a report, a void or an amendment."""
 
     answers: ClassVar[type[Struct]] = ReportAnswer
-    state: ClassVar[str] = ""  # of its ticket afterwards
+    state: ClassVar[str] = ""  # of the ticket afterwards
 
     def check(self) -> None:
-        """Raise if it need not be tried."""
+        """Raise if a value is not allowed."""
 
     def answer(self, result: Any) -> tuple[int, Any]:
-        """The status and the answer, from what ``do`` has returned."""
+        """The status and the answer for the result of ``do``."""
         return 200, ReportAnswer(self.id, self.state)  # type: ignore[attr-defined]
 
 

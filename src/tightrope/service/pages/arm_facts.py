@@ -1,4 +1,4 @@
-"""What the pages say about the arms: the best one, and a row for each."""
+"""The text of the pages about the arms: the best one, and a row for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The form that creates a campaign: it makes a ``NewCampaign``, which is checked as over HTTP."""
+"""The form that creates a campaign, with the checks of the HTTP API."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ FIELDS = (
 
 
 def creation_form(values: Mapping[str, str]) -> FilledForm:
-    """The form, with what was typed before."""
+    """The form with the values typed before."""
     fields = [
         FormField(f.name, f.label, values.get(f.name, f.value), f.kind, f.hint, (), f.required)
         for f in FIELDS
@@ -68,7 +68,7 @@ def creation_form(values: Mapping[str, str]) -> FilledForm:
 
 
 def new_campaign(values: Mapping[str, str]) -> tuple[str, NewCampaign]:
-    """The name and the settings that were typed; raises if a field was filled in wrongly."""
+    """The name and settings from the form; raises if a field is not valid."""
     name, numbers = typed_text(values, "name"), dict[str, float]()
     if not name:
         raise InputError("name: is missing")

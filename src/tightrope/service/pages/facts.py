@@ -1,4 +1,4 @@
-"""What the pages say about a campaign, in the words and order in which they say it."""
+"""The text of the pages about a campaign."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RECENT, SHORTEST, LONGEST = 0.1, 60.0, 86400.0  # the pace is that of so much of
 
 
 class Facts:
-    """All that is said of a campaign at the time ``now``, as text."""
+    """The text of a campaign's page at the time ``now``."""
 
     def __init__(self, view: View, now: float, unit: str = "") -> None:
         self.view, self.status = view, view.status
@@ -79,7 +79,7 @@ class Facts:
 
 
 def pace_of(points: tuple[Point, ...], now: float) -> tuple[float | None, float | None]:
-    """What is spent per second lately, and when the budget ends if that goes on."""
+    """The recent spending per second, and when the budget ends at this pace."""
     last = points[-1]
     window = min(max(RECENT * (last.at - points[0].at), SHORTEST), LONGEST)
     if now - last.at > window:
@@ -104,7 +104,7 @@ def _pace(pace: float | None, money: Money) -> str:
 
 
 def _end(view: View, end: float | None, now: float, pace: str) -> tuple[str, str]:
-    """How long the budget lasts, and what that rests on."""
+    """How long the budget lasts, and on what basis."""
     settings, state, notes = view.settings, view.status["state"], list[str]()
     if settings.ends is not None:
         notes.append(f"released evenly until {moment(settings.ends / 1e6)}")

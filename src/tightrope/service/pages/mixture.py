@@ -1,4 +1,4 @@
-"""The best mixture of the arms by their means so far, and the order and colours that follow."""
+"""The best mixture of the arms by their means so far, and the arms' order and colours."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def ranking(view: View) -> list[int]:
 
 
 def colours_of(order: Sequence[int]) -> dict[int, int]:
-    """The colours, from 1 on, of those arms that have one of their own; ``order``: the best first.
+    """The colours, from 1 on, of the arms with their own colour; ``order``: the best first.
 
-    An arm prefers the colour of its number, and the better one of two gets it: the best arms keep
-    their colours while others come and go.
+    An arm gets the colour of its number if no better arm has it, so the best arms keep their
+    colours while others are added and retired.
     """
     if len(order) <= MOST_ARMS + 1:
         return {arm: arm + 1 for arm in sorted(order)}
