@@ -28,6 +28,12 @@ FIELDS = (
         hint="One per line, such as bad: 5% per pull, complaints: 30 in total or late: 0.02 per"
         " cost. Empty: no limits.",
     ),
+    FormField(
+        "types",
+        "Types of requests",
+        hint="Optional, comma-separated, such as math, code, chat. Each decision then needs a"
+        " context: its type.",
+    ),
     FormField("budget", "Budget", kind="number", required=True),
     FormField(
         "cost",
@@ -84,6 +90,8 @@ def new_campaign(values: Mapping[str, str]) -> tuple[str, NewCampaign]:
     }
     if safe := typed_text(values, "safe"):
         task["safe"] = safe
+    if types := [name.strip() for name in typed_text(values, "types").split(",") if name.strip()]:
+        task["contexts"] = {"types": types}
     if not task["arms"]:
         raise InputError("arms: is missing; must have one per line")
     policy = typed_text(values, "policy") or None
