@@ -29,6 +29,7 @@ from tightrope.service.wire import DecisionAnswer, ReportAnswer
 __all__ = ["ITEMS", "RequestItem"]
 
 LONGEST_TTL = 100 * 365 * 86400.0  # seconds
+TYPE = Meta(description="the type of the request; only in a campaign with contexts")
 TICKET = said_of("", "Ticket", TICKET_SCHEMA, name="ticket")
 OneTtl = Annotated[
     float, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": LONGEST_TTL})
@@ -59,6 +60,7 @@ class DecisionRequest(RequestItem):
     id: Annotated[str, TICKET] | None = None
     eligible: list[int | str] | None = None  # arms by name or number; all if left out
     ttl_s: OneTtl | None = None  # seconds after which this ticket expires
+    context: Annotated[str, TYPE] | None = None
 
     def check(self) -> None:
         ttl = self.ttl_s
@@ -70,7 +72,7 @@ class DecisionRequest(RequestItem):
         """The ticket, and whether it is new."""
         before = writer.ledger.asked
         ttl = None if self.ttl_s is None else round(self.ttl_s * 1e6)
-        ticket = writer.ask(self.id, self.eligible, ttl)
+        ticket = writer.ask(self.id, self.eligible, ttl, self.context)
         return ticket, writer.ledger.asked != before
 
     def answer(self, result: Any) -> tuple[int, Any]:

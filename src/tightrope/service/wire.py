@@ -60,6 +60,7 @@ class DecisionAnswer(Struct, omit_defaults=True):
     reserved: Annotated[float, Meta(description="held of the budget until the report")]
     expires_at: datetime
     state: Annotated[str, Meta(description="open, told, voided, expired or quarantined")]
+    context: Annotated[str | None, Meta(description="the type of the request, if any")] = None
     status: int | UnsetType = UNSET
 
 

@@ -11,7 +11,7 @@ from tightrope.service.pages.history import Point, View
 from tightrope.service.pages.limit_words import limits_of
 from tightrope.service.pages.mixture import best_of
 from tightrope.service.pages.standing import alerts_of, promise_of, risk_words, state_of
-from tightrope.service.pages.type_facts import MOST_TYPES, mix_change, types_of
+from tightrope.service.pages.type_facts import MOST_TYPES, type_rows
 
 __all__ = ["Facts", "pace_of"]
 
@@ -26,8 +26,8 @@ class Facts:
         self.money = Money(self.status["budget"], unit)
         self.limits, self.arms = limits_of(view, unit), arms_of(view, unit)
         self.more_arms = max(view.task.arm_count - MOST_ARMS, 0)
-        self.types, self.mix = types_of(view, unit), mix_change(view)
-        self.more_types = max(len(view.types.names) - MOST_TYPES, 0) if view.types else 0
+        self.types = type_rows(view, unit)
+        self.more_types = max(len(view.status.get("types", ())) - MOST_TYPES, 0)
         self.channels = list(view.task.channels)
         self.state, self.promise = state_of(view), promise_of(view, self.limits)
         self.alerts, self.risk, self.best = alerts_of(view), risk_words(view), best_arm(view)

@@ -16,12 +16,9 @@ from __future__ import annotations
 
 import bisect
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
-
-import numpy as np
-import numpy.typing as npt
+from typing import Any, NamedTuple
 
 from tightrope.errors import RiskWarning
 from tightrope.live.controller import Controller
@@ -34,11 +31,10 @@ from tightrope.live.log import events_of
 from tightrope.live.outlook import Outlook
 from tightrope.live.status import CampaignStatus, status_of
 from tightrope.live.stores import Store
-from tightrope.live.typed import TypedController
 from tightrope.problem import Task
 from tightrope.service.estimates import EndEstimate, Estimates
 
-__all__ = ["History", "Look", "Point", "Trouble", "TypeTotals", "View", "point_of"]
+__all__ = ["History", "Look", "Point", "Trouble", "View", "point_of"]
 
 MOST_POINTS = 1000  # of a curve
 FIRST_POINTS = 600  # of a log that is long at the first look
@@ -48,7 +44,6 @@ PIECE = 100  # events that are applied at once: a millisecond or two
 AWAY = 5.0  # seconds between two looks after which the missed events are replayed
 DOUBT = 0.01  # of the outlook
 
-Floats = npt.NDArray[np.float64]
 Look = Callable[[str, Callable[[Core], Any]], Any]
 """The result of a short function of a campaign's state after all committed events; raises a
 ``TimeoutError`` if that takes too long."""
@@ -68,7 +63,6 @@ class Point(NamedTuple):
     penalties: tuple[float, ...]  # [M]
     queues: tuple[float, ...]  # [M]
     pulls: tuple[int, ...]  # reported, [K]
-    types: tuple[int, ...] = ()  # reported pulls of each type, in a campaign with contexts [T]
 
 
 def point_of(core: Core) -> Point:
@@ -87,28 +81,7 @@ def point_of(core: Core) -> Point:
         tuple(ledger.penalties),
         tuple(controller.queues),
         tuple(controller.pulls),
-        tuple(sum(pulls) for pulls in pulls_by_type(controller).values()),
     )
-
-
-class TypeTotals(NamedTuple):
-    """What was reported for each type of requests, in the user's units."""
-
-    names: tuple[str, ...]  # [T]
-    totals: Floats  # [T, K, 3 + M]: pulls, cost, reward, penalties
-
-
-def pulls_by_type(controller: Controller) -> dict[str, list[int]]:
-    """The reported pulls of each type [T][K]; empty if the policy sees no types."""
-    return controller.pulls_by_type if isinstance(controller, TypedController) else {}
-
-
-def type_totals(controller: Controller) -> TypeTotals | None:
-    """The totals of each type; None if the policy sees no types."""
-    names = tuple(pulls_by_type(controller))
-    if not names:
-        return None
-    return TypeTotals(names, cast(TypedController, controller).totals_by_type[: len(names)])
 
 
 class Trouble(NamedTuple):
@@ -134,7 +107,7 @@ class View:
     generation: int  # of the points: while it is the same, points are only added
     oldest: tuple[str, Open] | None  # the oldest ticket in flight
     means: list[list[float | None]]  # [K][2 + M]
-    types: TypeTotals | None  # if the policy sees the types of requests
+    means_by_type: Mapping[str, list[list[float | None]]]  # [K][2 + M]; if the policy uses types
     quarantine: dict[int, str | None]  # open reports: number, ticket
     troubles: tuple[Trouble, ...]  # the newest first
     whole: bool  # whether the curve has been refined back to the beginning
@@ -376,7 +349,7 @@ class History:
             generation=self.curve.generation,
             oldest=now.oldest,
             means=controller.means,
-            types=type_totals(controller),
+            means_by_type=getattr(controller, "means_by_type", {}),
             quarantine=now.quarantine,
             troubles=tuple(reversed(self.troubles)),
             whole=self.whole,

@@ -6,27 +6,31 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
+from tightrope.live.status import StatusType
 from tightrope.problem.tables import Moments
-from tightrope.service.pages.history import Floats, View
+from tightrope.service.pages.history import View
 
-__all__ = ["MOST_ARMS", "VIEWS", "best_by_type", "best_of", "colours_of", "ranking"]
+__all__ = ["MOST_ARMS", "VIEWS", "best_by_type", "best_of", "colours_of", "ranking", "types_of"]
 
 VIEWS = 64  # views whose numbers are kept for the next request
 MOST_ARMS = 7  # arms with a colour of their own; the others share one
 MOST_TYPES = 64  # types of the best mixture: the most frequent
+
+Floats = npt.NDArray[np.float64]
 
 
 @lru_cache(maxsize=VIEWS)
 def best_of(view: View) -> tuple[float, list[float]] | None:
     """The best mixture by the means so far: its reward per unit of cost, shares of pulls [K].
 
-    In a campaign with contexts it is the best mixture for each type, over all types.
+    If the policy uses the types of requests, it is the best mixture of each type, over all types.
     """
     own = _known_arms(view)
     if not own:
         return None
-    if view.types is not None:
+    if view.means_by_type:
         found = _typed_mixture(view)
         return None if found is None else (found[0], found[1].sum(axis=0).tolist())
     means = np.array([view.means[k] for k in own], dtype=float)
@@ -38,12 +42,17 @@ def best_of(view: View) -> tuple[float, list[float]] | None:
     return best.reward, (pulls / pulls.sum()).tolist()
 
 
+def types_of(view: View) -> list[StatusType]:
+    """The types of requests, the most frequent first; none without contexts."""
+    return sorted(view.status.get("types", ()), key=lambda one: -one["asked"])
+
+
 @lru_cache(maxsize=VIEWS)
-def best_by_type(view: View) -> dict[int, list[float]] | None:
-    """The shares of the arms [K] in the best mixture, by the type's number."""
-    found = _typed_mixture(view) if view.types is not None and _known_arms(view) else None
+def best_by_type(view: View) -> dict[str, list[float]]:
+    """The shares of the arms [K] in the best mixture of each type; empty if there is none."""
+    found = _typed_mixture(view) if view.means_by_type and _known_arms(view) else None
     if found is None:
-        return None
+        return {}
     shares = found[1] / found[1].sum(axis=1, keepdims=True)
     return dict(zip(found[2], shares.tolist(), strict=True))
 
@@ -70,29 +79,24 @@ def _points(view: View, means: Floats, shares: Floats | None = None) -> Moments:
 
 
 @lru_cache(maxsize=VIEWS)
-def _typed_mixture(view: View) -> tuple[float, Floats, list[int]] | None:
-    """The best mixture of the most frequent types: its reward, shares of pulls [T, K], the types.
+def _typed_mixture(view: View) -> tuple[float, Floats, list[str]] | None:
+    """The best mixture of the most frequent types: its reward, shares of pulls [T, K], the names.
 
     An arm without reports for a type has its mean over all types.
     """
-    assert view.types is not None
-    own, totals = _known_arms(view), view.types.totals
-    pulls = totals[:, :, 0].sum(axis=1)
-    types = [int(x) for x in np.argsort(-pulls, kind="stable") if pulls[x] > 0][:MOST_TYPES]
-    rows = totals[np.ix_(types, own)]
-    count = rows[:, :, :1]
+    own, types = _known_arms(view), [one for one in types_of(view) if one["asked"]][:MOST_TYPES]
+    names, shares = [one["type"] for one in types], np.array([one["share"] for one in types])
+    means = np.array([[view.means_by_type[name][k] for k in own] for name in names], dtype=float)
     over_all = np.array([view.means[k] for k in own], dtype=float)
-    means = np.where(count > 0, rows[:, :, 1:] / np.maximum(count, 1.0), over_all)
-    means[:, :, 0] = np.where(means[:, :, 0] > 0, means[:, :, 0], over_all[:, 0])
-    means = means.reshape(-1, means.shape[2])
-    best = _points(view, means, pulls[types] / pulls[types].sum()).best()
+    means = np.where(means[:, :, :1] > 0, means, over_all).reshape(-1, over_all.shape[1])
+    best = _points(view, means, shares / shares.sum()).best()
     if best is None:
         return None
-    found = np.zeros(len(means))
-    found[best.members] = best.weights / means[best.members, 0]
-    shares = np.zeros((len(types), view.task.arm_count))
-    shares[:, own] = (found / found.sum()).reshape(len(types), -1)
-    return best.reward, shares, types
+    weights = np.zeros(len(means))
+    weights[best.members] = best.weights / means[best.members, 0]
+    found = np.zeros((len(types), view.task.arm_count))
+    found[:, own] = (weights / weights.sum()).reshape(len(types), -1)
+    return best.reward, found, names
 
 
 @lru_cache(maxsize=VIEWS)

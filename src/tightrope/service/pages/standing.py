@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tightrope.formats import count, counted, percent
 from tightrope.service.pages.history import View
 from tightrope.service.pages.limit_words import TONES, Badge, LimitFacts, is_over
-from tightrope.service.pages.type_facts import mix_change
+from tightrope.service.pages.type_facts import mix_text
 
 __all__ = ["alerts_of", "promise_of", "risk_words", "state_of"]
 
@@ -85,8 +85,8 @@ def risk_words(view: View) -> str:
 def alerts_of(view: View) -> list[Badge]:
     """The banners, the worst first."""
     found = [*_halts(view), *_changes(view), *_reports(view)]
-    if (change := mix_change(view)) is not None and change.recent:
-        found.append(Badge("open", "The mix of requests has changed", change.text))
+    if mix := mix_text(view):
+        found.append(Badge("open", "The mix of requests has changed", mix))
     if not is_over(view):
         if view.outlook.out_of_reach:
             found.append(Badge("warn", "The risk is out of reach", f"{view.outlook.out_of_reach}."))
