@@ -17,7 +17,6 @@ from tightrope import (
     Resolve,
     Task,
     Types,
-    open_campaign,
     replay,
     simulate,
 )
@@ -311,7 +310,7 @@ def test_a_retired_arm_is_pulled_for_no_type():
         context = "xy"[number % 2]
         assert controller.ask(context=context) == 1
         controller.tell(1, reward=0.0, penalty=0.0, context=context)
-    with pytest.raises(InputError, match="is the last one left"):
+    with pytest.raises(InputError, match="is the last arm; at least one must remain"):
         controller.retire_arm("b")
 
 
@@ -420,13 +419,9 @@ def test_contexts_of_the_wrong_length_are_refused():
 
 
 def test_what_is_not_there_yet_is_said_in_one_line():
-    with pytest.raises(InputError, match="contexts: campaigns do not take them yet"):
-        open_campaign("memory:", "a", task=TASK, budget=10)
     safe = Task(["a", "b"], LIMITS, costs=1, contexts=["x", "y"], safe="a")
     said = set_up(Resolve(risk=0.01).for_task(safe), safe, 10.0).warning
     assert "the safe arm 'a' is not used for requests with types" in said
-    with pytest.raises(InputError, match="arm 'c': cannot be added to a task with contexts"):
-        Controller(TASK, Resolve(), budget=10).add_arm("c")
 
 
 def test_an_outlook_and_an_estimate_are_about_all_types():

@@ -69,14 +69,17 @@ class Campaign(TurnTaker):
         *,
         eligible: Sequence[int | str] | None = None,
         expire_after: timedelta | float | None = None,
+        context: str | None = None,
     ) -> Ticket:
         """Decide which arm to pull. The same ``id`` returns the same ticket and its state.
 
         ``eligible``: the arms that can be pulled this time, by name or number. ``expire_after``:
-        seconds until this ticket expires; default: the campaign's.
+        seconds until this ticket expires; default: the campaign's. ``context``: the type of the
+        request, if the task has contexts.
         """
         ttl = None if expire_after is None else microseconds(expire_after)
-        return self.do(lambda w: w.ask(id, eligible, ttl), () if id is None else (str(id),))  # type: ignore[no-any-return]
+        wanted = () if id is None else (str(id),)
+        return self.do(lambda w: w.ask(id, eligible, ttl, context), wanted)  # type: ignore[no-any-return]
 
     def ask_many(
         self,
@@ -85,22 +88,29 @@ class Campaign(TurnTaker):
         ids: Sequence[str] | None = None,
         eligible: Sequence[int | str] | None = None,
         expire_after: timedelta | float | None = None,
+        contexts: Sequence[str | None] | None = None,
     ) -> list[Ticket]:
-        """Several tickets in one turn, by ``count`` or ``ids``; fewer if the budget ends."""
+        """Several tickets in one turn, by ``count`` or ``ids``; fewer if the budget ends.
+
+        ``contexts``: the type of each request, if the task has contexts.
+        """
         ttl = None if expire_after is None else microseconds(expire_after)
         names: Sequence[str | None] = [None] * (count or 0) if ids is None else ids
         if not names or (count is not None and count != len(names)):
             raise InputError(
                 f"count = {shown(count)}: must be positive and equal to the number of ids"
             )
+        kinds = [None] * len(names) if contexts is None else list(contexts)
+        if len(kinds) != len(names):
+            raise InputError(f"contexts: {len(kinds)} must be {len(names)}, one for each decision")
 
         def act(writer: Writer) -> list[Ticket]:
             found: list[Ticket] = []
-            if ids is not None:
-                writer.check_ids(ids, eligible, ttl)
-            for one in names:
+            if ids is not None or contexts is not None:
+                writer.check_ids(names, eligible, ttl, kinds)
+            for one, kind in zip(names, kinds, strict=True):
                 try:
-                    found.append(writer.ask(one, eligible, ttl))
+                    found.append(writer.ask(one, eligible, ttl, kind))
                 except CampaignError:
                     if not found:
                         raise

@@ -129,7 +129,7 @@ class Controller(MovingRun):
             self._require_unspent()
             arm = self._decide(eligible)
             if self._asides:
-                self.launch(arm)
+                MovingRun.launch(self, arm)
                 return arm
         self._alone = arm
         return arm
@@ -229,7 +229,7 @@ class Controller(MovingRun):
 
     def _tell_any(self, arm: int | str, cost: Any, reward: Any, penalty: Any) -> None:
         """Process a report in any form, also above a scale or its cap: the excess is charged."""
-        number, excess = self.number_of(arm), list[float]()
+        number, excess = self._row_number(arm), list[float]()
         given = self.form.in_order(number, cost, reward, penalty)
         values = self.form.checked(number, given)
         if self._growing:

@@ -90,8 +90,6 @@ def open_campaign(
     """
     if not isinstance(name, str) or not name or len(name) > 128 or not name.isprintable():
         raise InputError(f"name = {shown(name)}: must be 1 to 128 printable characters")
-    if isinstance(task, Task | Problem) and task.stated.contexts is not None:
-        raise InputError("contexts: campaigns do not take them yet; use a Controller instead")
     opened = open_store(store if isinstance(store, Store) else str(store), create=task is not None)
     owned = opened is not store
     try:

@@ -80,7 +80,8 @@ class ReportForm:
             if number is None or not 0.0 <= number <= bound:
                 raise InputError(f"{name} = {shown(value)}: must be a number in [0, {most:g}]")
             if known is not None and not math.isclose(number, known, rel_tol=1e-9):
-                what = f"{name} = {shown(value)} of arm {self._task.names[arm]!r}"
+                names = self._task.whole.names  # a row is type * K + arm
+                what = f"{name} = {shown(value)} of arm {names[arm % len(names)]!r}"
                 raise InputError(f"{what}: must be the known value {known:g}, or be left out")
         return found
 

@@ -13,13 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError
-from tightrope.live.arms import number_among
 from tightrope.live.controller import Controller, Penalty
 from tightrope.live.past import PastData, rows_of_past
 from tightrope.policies.choice import WORDS
 from tightrope.problem import Types
 from tightrope.problem.contexts import OTHER
-from tightrope.problem.values import shown
 
 __all__ = ["TypedController"]
 
@@ -33,8 +31,8 @@ class TypedController(Controller):
 
     def _hold(self, *held: Any) -> None:
         super()._hold(*held)
-        self.types = cast(Types, self.whole_task.contexts)
-        self._arms, self._aware = self.whole_task.arm_count, self.task.types > 0
+        self.types = cast(Types, self.task.contexts)
+        self._arms, self._aware = self.task.arm_count, self.rows.types > 0
         self._kinds = {name: kind for kind, name in enumerate(self.type_names)}
         self._words = memoryview(cast(Any, self._state["pair"]))
 
@@ -53,17 +51,24 @@ class TypedController(Controller):
             self._kinds = {name: kind for kind, name in enumerate(seen)}
         return kind
 
-    def _row(self, arm: int | str, kind: int) -> int:
-        number = self.arm_number(arm)
+    def type_name(self, context: object) -> str:
+        """The name of the type that a request counts for, which may be a new one."""
+        kind, names = self.types.number(context, self._beside.types), self.type_names
+        if kind < len(names):
+            return names[kind]
+        name = self.types.missing if context is None else context
+        return cast(str, name) if kind < self.types.most else OTHER
+
+    def _row(self, arm: int | str, context: object) -> int:
+        """The row of an arm and a type, which is added if it is new."""
+        number, kind = self.number_of(arm), self.kind_of(context)
         return kind * self._arms + number if self._aware else number
 
-    def arm_number(self, arm: int | str) -> int:
-        """The number of an arm, by its name or number."""
-        return number_among(arm, self.whole_task.names)
+    def _row_number(self, arm: int | str) -> int:
+        return cast(int, arm)  # of ``_told_row``
 
-    def arm_name(self, arm: int) -> str:
-        """The name of an arm by its number."""
-        return self.whole_task.names[arm]
+    def _rows_of(self, arm: int) -> Iterable[int]:
+        return range(arm, self._count, self._arms)
 
     # Decisions and reports.
 
@@ -75,13 +80,33 @@ class TypedController(Controller):
             if self._aware:
                 self._words[WORDS] = self._kinds[context]
             return super().ask() % self._arms
-        return super().ask(self._face(context, eligible)) % self._arms
+        self._face(self.kind_of(context))
+        return super().ask(eligible) % self._arms
 
     def choose(
         self, eligible: Iterable[int | str] | None = None, *, context: str | None = None
     ) -> int:
-        """As ``Controller.choose``."""
-        return super().choose(self._face(context, eligible)) % self._arms
+        """As ``Controller.choose``; a new type is not added."""
+        before = self._words[-1]
+        self._face(self.types.number(context, self._beside.types))
+        try:
+            return super().choose(eligible) % self._arms
+        except InputError:
+            self._words[-1] = before
+            raise
+
+    def pass_over(
+        self, eligible: Iterable[int | str] | None = None, *, context: str | None = None
+    ) -> None:
+        """As ``Controller.pass_over``."""
+        if self._mindless and self._asides:
+            super().pass_over()
+        else:
+            self.choose(eligible, context=context)
+
+    def launch(self, arm: int, *, context: str | None = None) -> None:
+        """As ``Controller.launch``."""
+        super().launch(self._row(arm, context))
 
     def ask_many(
         self,
@@ -97,30 +122,17 @@ class TypedController(Controller):
         allowed = None if eligible is None else list(eligible)
         return [self.ask(allowed, context=one) for one in given]
 
-    def _face(
-        self, context: str | None, eligible: Iterable[int | str] | None
-    ) -> Iterable[int | str] | None:
-        """Note the type of the request at hand; the rows of the arms that may be pulled."""
-        kind = self.kind_of(context)
-        if not self._aware:
-            return eligible
-        self._words[WORDS] = kind
-        if eligible is None:
-            return None
-        numbers = [self.arm_number(arm) for arm in eligible]
-        return [x * self._arms + arm for x in range(self.types.count) for arm in numbers]
+    def _face(self, kind: int) -> None:
+        """Note the type of the request at hand."""
+        if self._aware:
+            self._words[WORDS] = kind
 
     def _stand_ins(self, eligible: Iterable[int | str] | None) -> npt.NDArray[np.float64]:
         """Each row's number, or that of another arm of the same type."""
-        if not self._aware or (eligible is None and not self._beside.retired):
-            return super()._stand_ins(eligible)
         found = super()._stand_ins(eligible)
-        allowed = {int(row) for row in found if row < self._arms}
-        first = sorted(row for row in allowed if found[row] == row)
-        for row in range(self._count):
-            arm, before = row % self._arms, row - row % self._arms
-            found[row] = before + (arm if arm in first else first[arm % len(first)])
-        return found
+        if len(found) == self._count:
+            return found
+        return np.add.outer(self._themselves[:: self._arms], found).ravel()
 
     def tell(
         self,
@@ -146,15 +158,15 @@ class TypedController(Controller):
 
     def void(self, arm: int | str, *, context: str | None = None) -> None:
         """As ``Controller.void``."""
-        super().void(self._told_row(arm, context))
+        self._void(self._told_row(arm, context), arm)
 
     def _told_row(self, arm: int | str, context: str | None) -> int:
         """The row that a report is about."""
-        number = self.arm_number(arm)
+        number = self.number_of(arm)
         if not self._aware:
             return number
         if context is not None or self.types.missing is not None:
-            return self._row(number, self.kind_of(context))
+            return self._row(number, context)
         if self._alone >= 0 and self._alone % self._arms == number and not self._asides:
             return self._alone
         self._count_alone()
@@ -169,7 +181,7 @@ class TypedController(Controller):
 
     def _past_rows(self, past: PastData) -> Integers:
         """The row of every line of a log: its arm, for its type."""
-        arms, _, contexts = rows_of_past(past, self.whole_task)
+        arms, _, contexts = rows_of_past(past, self.task)
         if not self._aware:
             return arms
         if contexts is None:
@@ -177,28 +189,6 @@ class TypedController(Controller):
         names = dict.fromkeys(contexts)
         kinds = {name: self.kind_of(name) for name in names}
         return np.array([kinds[name] for name in contexts]) * self._arms + arms
-
-    def retire_arm(self, arm: int | str) -> None:
-        """As ``Controller.retire_arm``, for every type."""
-        number = self.arm_number(arm)
-        if not self._aware:
-            super().retire_arm(number)
-            return
-        left = [one for one in range(self._arms) if one not in self._beside.retired]
-        if left == [number]:
-            raise InputError(f"arm = {shown(arm)}: is the last one left; must keep one")
-        self._beside.retired.update(range(number, self._count, self._arms))
-        self._irregular()
-
-    def add_arm(self, name: str, **facts: Any) -> int:
-        """Not available: rows of all types would have to be numbered anew."""
-        raise InputError(f"arm {name!r}: cannot be added to a task with contexts")
-
-    def number_of(self, arm: int | str) -> int:
-        """The number of a row; arms are looked up by ``arm_number``."""
-        if not self._aware:
-            return self.arm_number(arm)
-        return super().number_of(arm)
 
     # What came of it.
 
@@ -223,10 +213,20 @@ class TypedController(Controller):
         """How many pulls of each arm are in flight [K], over all types."""
         return list(self._by_arm(super().in_flight).sum(axis=0).tolist())
 
+    def of_type(self, context: object) -> tuple[list[int], list[int], list[list[float | None]]]:
+        """The pulls, the pulls in flight and the mean outcomes of each arm, for one type.
+
+        They are over all types if the policy does not use types.
+        """
+        found = super().pulls, super().in_flight, super().means
+        first = self.types.number(context, self._beside.types) * self._arms if self._aware else 0
+        pulls, flying, means = (one[first : first + self._arms] for one in found)
+        return pulls, flying, means  # type: ignore[return-value]
+
     @property
     def means(self) -> list[list[float | None]]:
         """The mean outcome of each arm so far [K][2 + M], over all types; None if untold."""
-        totals, scales = self._state["totals"], self.whole_task.scales.channels
+        totals, scales = self._state["totals"], self.task.scales.channels
         totals = totals.reshape(-1, self._arms, totals.shape[1]).sum(axis=0)
         return [
             [
@@ -235,8 +235,3 @@ class TypedController(Controller):
             ]
             for pulls, *row in totals.tolist()
         ]
-
-    @property
-    def left(self) -> list[int]:
-        """The rows that are not retired."""
-        return super().left

@@ -84,6 +84,12 @@ class Types:
             raise InputError(f"context {name!r} is unknown; {nearest(name, names)}")
         return min(len(seen), self.most)
 
+    def of_untyped(self, number: int) -> str | None:
+        """The type that an earlier request without one counts for: in turn, by its ``number``."""
+        if self.missing is not None or self.open:
+            return self.missing
+        return self.names[number % len(self.names)]
+
     def table(self) -> dict[str, Any]:
         """As TOML and JSON have it, without what is as by default."""
         found: dict[str, Any] = {"types": list(self.names)} if self.names else {"most": self.most}
