@@ -141,8 +141,8 @@ def test_spares_are_kept_for_each_type(server, tmp_path):
         between.mode = "up"
         assert client.flush() == 0
         assert client.ticket(name, spare).state == "told"
-    types = {one["type"]: one["asked"] for one in Client(server.url).status(name)["types"]}
-    assert types["code"] <= 1  # the decision that was lost is voided, and no spare replaces it
+        types = {one["type"]: one["asked"] for one in client.status(name)["types"]}
+        assert types["code"] <= 1  # the decision that was lost is voided; no spare replaced it
 
 
 def test_spares_of_requests_without_a_context_are_not_asked_for_again(server, tmp_path):
@@ -217,7 +217,7 @@ def test_the_page_shows_what_each_type_gets_earns_and_breaks(routed):
     chat = dict(rows)["chat"]
     assert "100 % haiku" in chat.partition('data-label="best mixture"')[2]
     banner = re.search(r"The mix of requests has changed\..*?</p>", page, re.DOTALL)[0]
-    assert re.search(r"math \d+ % \(before \d+ %\)", banner)
+    assert re.search(r"math [\d.]+ % \([\d.]+ % of all requests\)", banner)
 
 
 def test_why_names_the_type(routed):

@@ -87,5 +87,5 @@ def mix_text(view: View) -> str:
         return ""
     moved = sorted(types_of(view), key=lambda one: -abs(one["recent"] - one["share"]))
     named = [(one["type"], percent(one["recent"]), percent(one["share"])) for one in moved]
-    parts = [f"{name} {now} (before {was})" for name, now, was in named[:MOST_NAMED]]
-    return f"Among the last requests: {', '.join(parts)}."
+    parts = [f"{name} {now} ({was} of all requests)" for name, now, was in named[:MOST_NAMED]]
+    return f"Of the last requests: {', '.join(parts)}."
