@@ -159,7 +159,7 @@ def test_contexts_survive_a_killed_service(tmp_path):
     store = tmp_path / "campaigns.db"
     service = Running(store)
     with Client(service.url, spool=str(tmp_path / "spool.db"), deadline=60) as client:
-        client.create("crash", TASK, budget=100, policy="resolve")
+        client.create("crash", TASK, budget=100, policy="lyon")
         kinds = ["math", "code", "code"] * 4
         tickets = client.ask_many("crash", contexts=kinds)
         client.report_many("crash", [{"id": one, **REPORT} for one in tickets[:6]])
@@ -180,7 +180,7 @@ def test_contexts_survive_a_killed_service(tmp_path):
             assert client.ask("crash", context="math").context == "math"
         finally:
             client.close()
-            service.stop()
+            service.stop(120)
     campaign = open_campaign(store, "crash")
     assert campaign.verify().good
     campaign.disconnect()
@@ -212,11 +212,11 @@ def test_the_page_shows_what_each_type_gets_earns_and_breaks(routed):
         assert f"{one['asked']:,} requests" in row
         cells = re.findall(r'data-label="([^"]+)">(.*?)</td>', row, re.DOTALL)
         labels = [label for label, _ in cells]
-        assert labels == ["share of requests", "recent share", "arms", "best mixture", "cost",
+        assert labels == ["share of requests", "recent share", "best mixture", "arms", "cost",
                           "reward", "bad"]  # fmt: skip
     chat = dict(rows)["chat"]
     assert "100 % haiku" in chat.partition('data-label="best mixture"')[2]
-    banner = re.search(r"The mix of requests has changed\..*?</p>", page, re.DOTALL)[0]
+    banner = re.search(r"<strong>The mix of requests has changed\..*?</p>", page)[0]
     assert re.search(r"math [\d.]+ % \([\d.]+ % of all requests\)", banner)
 
 

@@ -151,6 +151,17 @@ def test_while_it_drains_readyz_says_so(tmp_path):
         assert server.wait() == 0
 
 
+def test_a_store_that_is_created_is_a_line_of_the_log(tmp_path):
+    path = tmp_path / "nosuch.db"
+    said = []
+    for _ in range(2):
+        with Running(path) as running:
+            pass
+        said.append([json.loads(line)["message"] for line in running.said.splitlines()])
+    line = "the store did not exist and was created"
+    assert [line in one for one in said] == [True, False]
+
+
 def test_ctrl_c_ends_it_too(tmp_path):
     with Running(tmp_path / "a.db") as server:
         server.process.send_signal(signal.SIGINT)
