@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 from contextlib import closing
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.live.cheap import Rotation
-from tightrope import Controller, Limit, LyOn, Resolve, Task, Types, open_campaign
+from tightrope import Controller, FullTable, Limit, LyOn, Resolve, Task, Types, open_campaign
 from tightrope.errors import ConflictError, InputError, ReportError, WaitError
 from tightrope.live import turns
 from tightrope.live.archive import archive_events, backup_store, restore_store
@@ -70,7 +72,7 @@ def agrees(campaign):
     assert again.ledger == now.ledger
     found = campaign.verify()
     assert found.good, found.wrong
-    assert found.to_the_bit == found.snapshots
+    assert found.to_the_bit + found.money_only == found.snapshots
 
 
 # Tickets.
@@ -285,3 +287,161 @@ def test_an_outlook_is_about_all_types(store):
     found = campaign.outlook()
     assert found.pulls == campaign.status()["told"]
     assert found.limits[0].name == "bad"
+
+
+# Changes.
+
+
+@pytest.mark.parametrize("policy", ["resolve", "resolve:window0=1", "resolve:watch=0.01", "lyon"])
+def test_arms_come_and_go(policy):
+    campaign = start(MemoryStore(), replace(TASK, contexts=["u", "v", "w"]), policy=policy)
+    work(campaign, 60, "uvw")
+    before = {one["type"]: list(one["pulls"].values()) for one in campaign.status()["types"]}
+    controller = campaign.refreshed().controller
+    flying, totals = controller.in_flight, controller._state.record.totals.reshape(3, 2, -1).copy()
+    assert campaign.add_arm("c", cost=1, like="b", weight=5) == 2
+    after = campaign.refreshed().controller
+    assert after.in_flight == [*flying, 0]
+    moved = after._state.record.totals.reshape(3, 3, -1)
+    assert (moved[:, :2] == totals).all()
+    assert moved[:, 2].any()
+    types = {one["type"]: list(one["pulls"].values()) for one in campaign.status()["types"]}
+    assert types == {name: [*pulls, 0] for name, pulls in before.items()}
+    assert after.pulls_by_type == types
+    work(campaign, 60, "uvw", seed=1)
+    campaign.reprice("c", cost=0.5)
+    campaign.retire_arm("a")
+    assert {campaign.ask(context="u").arm for _ in range(10)} <= {"b", "c"}
+    agrees(campaign)
+
+
+@pytest.mark.parametrize("policy", ["resolve", "resolve:window0=1", "lyon", "uniform-random"])
+def test_two_types_are_merged(any_store, policy):
+    task = Task(["a", "b"], LIMITS, costs=1, contexts=["x", "y", "z"])
+    campaign = start(any_store, task, policy=policy)
+    work(campaign, 40, "xyz")
+    held = campaign.ask("held", context="z")
+    before = {one["type"]: one for one in campaign.status()["types"]}
+    campaign.merge_types("z", "y")
+    campaign.merge_types("z", "y")  # harmless
+    after = {one["type"]: one for one in campaign.status()["types"]}
+    assert list(after) == ["x", "y"]
+    for key in ("asked", "told", "reward"):
+        assert after["y"][key] == before["y"][key] + before["z"][key]
+    assert campaign.ask("held", context="z") == held
+    campaign.tell(held, reward=1, penalty=0)
+    assert campaign.ask(context="z").context == "y"
+    assert campaign.status()["types"][1]["told"] == after["y"]["told"] + 1
+    if policy != "uniform-random":
+        assert sum(campaign.refreshed().controller.pulls_by_type["z"]) == 0
+    work(campaign, 20, "xy")
+    with pytest.raises(InputError, match="type = 'q': is unknown"):
+        campaign.merge_types("q", "x")
+    with pytest.raises(InputError, match="type = 'z': is merged into 'y' already"):
+        campaign.merge_types("x", "z")
+    agrees(campaign)
+
+
+def test_a_plain_campaign_is_given_contexts(any_store):
+    campaign = start(any_store, PLAIN, seed=4)
+    tickets = [campaign.ask() for _ in range(12)]
+    for ticket in tickets[:8]:
+        campaign.tell(ticket, reward=1, penalty=0)
+    campaign.void(tickets[8])
+    campaign.change(contexts=["x", "y"])
+    assert open_campaign(any_store, "one", task=PLAIN, budget=200)  # as it was created
+    pulls = campaign.refreshed().controller.pulls_by_type
+    assert [sum(one) for one in pulls.values()] == [4, 4]
+    assert campaign.status()["in_flight"] == 3
+    campaign.tell(tickets[9], reward=1, penalty=0)
+    campaign.tell(tickets[8], reward=1, penalty=0)  # after a void
+    campaign.void(tickets[10])
+    with pytest.raises(ReportError):
+        campaign.tell(tickets[11], reward=-1, penalty=0)
+    assert sum(campaign.refreshed().controller.in_flight) == 0
+    with pytest.raises(InputError, match="context is missing"):
+        campaign.ask()
+    work(campaign, 30)
+    agrees(campaign)
+    campaign.change(policy="lyon")
+    campaign.change(contexts=["x", "y", "z"])
+    work(campaign, 10, "xyz")
+    agrees(campaign)
+
+
+def test_types_that_a_campaign_cannot_be_given():
+    campaign = start(MemoryStore(), PLAIN, policy=Rotation())
+    campaign.tell(campaign.ask(), reward=1, penalty=0)
+    with pytest.raises(InputError, match="must have names, or missing"):
+        campaign.change(contexts=Types())
+    campaign.change(contexts=Types(missing="none"))
+    assert [one["type"] for one in campaign.status()["types"]] == ["none"]
+    typed = start(MemoryStore(), policy=Rotation())
+    typed.tell(typed.ask(context="x"), reward=1, penalty=0)
+    with pytest.raises(InputError, match="context 'x' is unknown"):
+        typed.change(contexts=["p", "q"])
+    assert typed.status()["events"] == 3
+
+
+# Learning from a log.
+
+
+def past(task, seed=0, rows=200):
+    rng = np.random.default_rng(seed)
+    outcomes = rng.random((rows, 2, 3)) * [0.0, 1.0, 0.8] + [1.0, 0.0, 0.0]
+    kinds = rng.choice(["x", "y"], rows).tolist() if task.contexts is not None else None
+    return FullTable(["a", "b"], ["bad"], outcomes, contexts=kinds)
+
+
+@pytest.mark.parametrize("task", [PLAIN, TASK, OPEN], ids=["plain", "types", "open"])
+def test_a_campaign_learns_from_a_log(any_store, task):
+    campaign = start(any_store, task, learn_from=past(task), weight=0.5, policy="resolve")
+    controller = Controller(task, Resolve(), budget=200, learn_from=past(task), weight=0.5)
+    record = campaign.refreshed().controller._state.record
+    assert record.pulls.sum() == pytest.approx(200.0)
+    assert (record.totals == controller._state.record.totals).all()
+    assert campaign.status()["told"] == 0
+    contexts = [{}] if task is PLAIN else [{"context": name} for name in "xy"]
+    for number in range(20):
+        ticket = campaign.ask(**contexts[number % len(contexts)])
+        campaign.tell(ticket, reward=1, penalty=0)
+    agrees(campaign)
+    limit = Limit(0.4, per="pull")
+    campaign.change(limits={"bad": limit}, policy="resolve")
+    other = Task(["a", "b"], {"bad": limit}, costs=1, contexts=task.contexts)
+    again = Controller(other, Resolve(), budget=200, learn_from=past(task), weight=0.5)
+    for event in campaign.events():
+        if event.kind == "told":
+            given = {} if task is PLAIN else {"context": event.body.context}
+            again.tell(event.body.arm, None, 1.0, 0.0, **given)
+    now = campaign.refreshed().controller._state.record
+    for name in ("pulls", "totals", "squares", "products", "net_squares"):
+        assert (getattr(now, name) == getattr(again._state.record, name)).all(), name
+    agrees(campaign)
+
+
+def test_what_was_learned_without_types_counts_for_each_of_them():
+    campaign = start(MemoryStore(), PLAIN, learn_from=past(PLAIN), weight=0.5)
+    before = campaign.refreshed().controller._state.record
+    campaign.change(contexts=["x", "y"])
+    after = campaign.refreshed().controller._state.record
+    assert after.pulls.tolist() == pytest.approx([50.0] * 4)
+    totals = after.totals.reshape(2, -1)
+    assert totals[0] == pytest.approx(before.totals / 2)
+    assert totals[1] == pytest.approx(before.totals / 2)
+    agrees(campaign)
+
+
+@pytest.mark.parametrize("limit", [Limit(0.4), Limit(0.4, per="pull"), Limit(0.4, per="reward")])
+def test_the_sums_of_a_log_are_those_of_its_lines(limit):
+    """Pulls, totals and squares in the state are as if each line were reported."""
+    task = Task(["a", "b"], {"bad": limit}, costs=1)
+    data = past(task, rows=50)
+    learned = Controller(task, Resolve(), budget=200, learn_from=data, weight=1.0)
+    told = Controller(task, Resolve(), budget=200)
+    for row in data.outcomes:
+        for arm in (0, 1):
+            told.tell(arm, *row[arm])
+    for name in ("pulls", "totals", "squares", "products", "net_squares"):
+        one, other = (getattr(made._state.record, name) for made in (learned, told))
+        assert one == pytest.approx(other, abs=1e-12), name

@@ -237,10 +237,17 @@ class MovingRun(LiveRun):
             self._go_on(rescaled(self.task, scales))
         return kept, excess
 
-    def _go_on(self, task: Task, budget: float | None = None, learn: tuple[int, ...] = ()) -> None:
+    def _go_on(
+        self,
+        task: Task,
+        budget: float | None = None,
+        learn: tuple[int, ...] = (),
+        renew: bool = False,
+    ) -> None:
         """Continue with a state rebuilt for a changed task or budget.
 
-        ``learn``: arms with other changes.
+        ``learn``: arms with other changes. ``renew``: whether the policy's own memory is computed
+        again in any case.
         """
         factors = np.array(self.task.scales.channels) / np.array(task.scales.channels)
         moved = bool((factors != 1.0).any())
@@ -253,7 +260,7 @@ class MovingRun(LiveRun):
         if self.policy.contextual:
             rows = task.over_rows
         types = max(rows.types, 1)
-        renew = moved or budget is not None or (more > 0 and types > 1)
+        renew = renew or moved or budget is not None or (more > 0 and types > 1)
         self._count_alone()
         budget = self.budget if budget is None else budget
         fresh = new_state(rows, self.policy, budget, self._state)

@@ -239,6 +239,10 @@ class Campaign(TurnTaker):
         """Never pull this arm again; its tickets in flight can still be reported."""
         self.do(lambda w: w.retire_arm(arm))
 
+    def merge_types(self, type: str, into: str) -> None:
+        """Count requests of ``type`` for the type ``into``, also those before."""
+        self.do(lambda w: w.merge_types(type, into))
+
     def reprice(self, arm: int | str, **prices: Any) -> None:
         """Change the known prices of an arm; see :meth:`Controller.reprice`."""
         self.do(lambda w: w.reprice(arm=arm, **prices))
@@ -252,13 +256,15 @@ class Campaign(TurnTaker):
         per_day: float | None = None,
         archives: Sequence[str] = (),
         on_overrun: str | None = None,
+        contexts: Any = None,
     ) -> None:
-        """Change limits, the policy, the expiry or ``on_overrun`` from now on.
+        """Change limits, the policy, the expiry, ``on_overrun`` or the types from now on.
 
         A new policy learns from every report in the log. Limits keep their names. ``archives``: the
-        files of archived events, if there are any.
+        files of archived events, if there are any. ``contexts``: types of requests; requests so far
+        without a type count for ``missing``, or for each type in turn.
         """
-        given = limits, policy, expire_after, per_day, archives, on_overrun
+        given = limits, policy, expire_after, per_day, archives, on_overrun, contexts
         with self._desk:
             self.do(self.prepared_change(*given))
 
@@ -270,6 +276,7 @@ class Campaign(TurnTaker):
         per_day: float | None = None,
         archives: Sequence[str] = (),
         on_overrun: str | None = None,
+        contexts: Any = None,
     ) -> Callable[[Writer], None]:
         """A function that makes a ``change`` in a turn, after learning from the log so far."""
         core, changes, learning = self.refreshed(), dict[str, Any](), None
@@ -280,9 +287,9 @@ class Campaign(TurnTaker):
         if on_overrun is not None:
             changes["on_overrun"] = one_of(on_overrun, ON_OVERRUN, "on_overrun")
         chosen, text = as_policy(policy) if policy is not None else (None, None)
-        if limits is not None or chosen is not None:
+        if limits is not None or chosen is not None or contexts is not None:
             rows = whole_log(self.store, self.name, archives)
-            learning = Relearning(core, limits, chosen, events_of(rows, START))
+            learning = Relearning(core, limits, chosen, contexts, events_of(rows, START))
 
         def act(writer: Writer) -> None:
             now = writer.core

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tightrope.errors import InputError
 from tightrope.live.ledger import Account, Open
+from tightrope.live.past import PastSums
 
 if TYPE_CHECKING:
     from tightrope.live.core import Core
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS", "Amended", "Archived", "ArmAdded", "ArmRetired", "Asked", "Body", "BudgetAdded",
     "BudgetSet", "Changed", "Closed", "Created", "Discarded", "Expired", "Paused", "Pinned",
-    "Quarantined", "Repriced", "Restored", "Resumed", "Stateful", "Told", "TypeAdded", "Upgraded",
-    "Voided",
+    "Quarantined", "Repriced", "Restored", "Resumed", "Stateful", "Told", "TypeAdded",
+    "TypesMerged", "Upgraded", "Voided",
 ]  # fmt: skip
 
 Amount = Callable[[float], str]  # money as text
@@ -81,6 +82,7 @@ class Created(Stateful, kw_only=True):
     seed: int = 0
     penalties: int  # how many
     accounts: list[tuple[str, int]]  # names, and the decimals of their ticks
+    past: list[PastSums] = []  # of the log that was learned from, if there was one
 
     def enter(self, ledger: Ledger, event: Event) -> None:
         ledger.accounts = [Account(*account) for account in self.accounts]
@@ -357,6 +359,21 @@ class TypeAdded(Body):
         return self.name
 
 
+class TypesMerged(Body):
+    """A type whose requests count for another one."""
+
+    kind: ClassVar[str] = "types_merged"
+    name: str
+    into: str
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        if core.typed is not None:
+            core.typed.merge_types(self.name, self.into)
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return f"{self.name} into {self.into}"
+
+
 class ArmAdded(Body):
     """A new arm."""
 
@@ -454,7 +471,7 @@ KINDS: dict[str, type[Body]] = {
     for one in (
         Created, Asked, Told, Voided, Expired, Quarantined, Discarded, Amended, Paused, Resumed,
         Closed, Pinned, ArmAdded, ArmRetired, Repriced, BudgetSet, BudgetAdded, Changed, Upgraded,
-        Restored, Archived, TypeAdded,
+        Restored, Archived, TypeAdded, TypesMerged,
     )
 }  # fmt: skip
 

@@ -33,6 +33,7 @@ from tightrope.problem import Problem, Task
 __all__ = [
     "Moves",
     "copy_statistics",
+    "merge_rows",
     "new_state",
     "rebuilt",
     "renew_terms",
@@ -42,6 +43,7 @@ __all__ = [
     "with_sieve",
 ]
 
+SUMS = ("pulls", "totals", "squares", "products", "net_squares")  # of a ``State``, by row
 MANY = 128  # with more arms, a decision does not scan all of them
 Floats = npt.NDArray[np.float64]
 
@@ -131,9 +133,23 @@ def rebuilt(old: RunState, new: RunState, policy: Policy, moves: Moves) -> RunSt
 def copy_statistics(state: RunState, arm: int, source: int, share: float) -> None:
     """Give an arm the sums of another one, times ``share``."""
     record = state.record
-    for name in ("pulls", "totals", "squares", "products", "net_squares"):
+    for name in SUMS:
         rows = getattr(record, name).reshape(len(record.pulls), -1)
         rows[arm] = share * rows[source]
+
+
+def merge_rows(state: RunState, source: int, target: int, count: int) -> None:
+    """Add the sums of ``count`` rows to those of others, and clear them."""
+    record, rows = state.record, len(state.record.pulls)
+    sums = [getattr(record, name) for name in SUMS]
+    for numbers in (state["totals"], *(one.reshape(rows, -1) for one in sums)):
+        numbers[target : target + count] += numbers[source : source + count]
+        numbers[source : source + count] = 0.0
+    setup, history = state.setup, state["history"]
+    if len(history) and not setup.watch:  # a pull in a window begins with its row
+        moved = history.reshape(setup.window, -1)[:, 0]
+        own = (moved >= source) & (moved < source + count)
+        moved[own] += target - source
 
 
 def reprice_statistics(state: RunState, arm: int, prices: Floats) -> None:
@@ -196,6 +212,10 @@ def _move_record(old: RunState, new: RunState, moves: Moves) -> None:
     if new.setup.watch:  # of the numbers of an arm that is watched
         unit = watch_units(*units.values())
     _move(old["history"], unit, new["history"], moves.types)
+    if new.setup.window and moves.types > 1:  # a pull in a window begins with its row
+        rows = new["history"].reshape(new.setup.window, -1)[:, 0]
+        more = (len(record.pulls) - len(sums["pulls"])) // moves.types
+        rows[rows > 0] += rows[rows > 0] // (len(sums["pulls"]) // moves.types) * more
 
 
 def _sums(old: RunState) -> dict[str, Floats]:

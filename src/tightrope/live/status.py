@@ -181,7 +181,8 @@ def status_of(name: str, core: Core) -> CampaignStatus:
 
 def _types(controller: TypedController, ledger: Ledger) -> dict[str, Any]:
     """The requests of each type, and whether their shares have changed."""
-    task, found = controller.task, {name: TypeCounts() for name in controller.type_names}
+    task, names = controller.task, controller.type_names
+    found = {name: TypeCounts() for name in names if name not in controller.types.merged}
     for name, one in ledger.types.items():
         found[controller.type_name(name)].add(one)
     asked = sum(one.asked for one in found.values())

@@ -7,21 +7,22 @@ class sees rows as arms. A policy that does not use types decides as if there we
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.errors import InputError
+from tightrope.errors import InputError, nearest
 from tightrope.live.controller import Controller, Penalty
-from tightrope.live.past import PastData, rows_of_past
+from tightrope.live.past import PastSums
+from tightrope.live.rebuild import merge_rows
 from tightrope.policies.choice import WORDS
 from tightrope.problem import Types
 from tightrope.problem.contexts import OTHER
+from tightrope.problem.values import shown
 
 __all__ = ["TypedController"]
-
-Integers = npt.NDArray[np.int64]
 
 
 class TypedController(Controller):
@@ -33,7 +34,7 @@ class TypedController(Controller):
         super()._hold(*held)
         self.types = cast(Types, self.task.contexts)
         self._arms, self._aware = self.task.arm_count, self.rows.types > 0
-        self._kinds = {name: kind for kind, name in enumerate(self.type_names)}
+        self._look_at_types()
         self._words = memoryview(cast(Any, self._state["pair"]))
 
     @property
@@ -46,18 +47,22 @@ class TypedController(Controller):
         seen, types = self._beside.types, self.types
         kind = types.number(context, seen)
         if types.open and kind == len(seen):
-            name = types.missing if context is None else context
-            seen.append(cast(str, name) if kind < types.most else OTHER)
-            self._kinds = {name: kind for kind, name in enumerate(seen)}
+            seen.append(self.type_name(context))
+            self._look_at_types()
         return kind
+
+    def _look_at_types(self) -> None:
+        """The number of each name, for the most frequent calls."""
+        known, merged = {name: at for at, name in enumerate(self.type_names)}, self.types.merged
+        self._kinds = known | {one: known[into] for one, into in merged.items() if into in known}
 
     def type_name(self, context: object) -> str:
         """The name of the type that a request counts for, which may be a new one."""
-        kind, names = self.types.number(context, self._beside.types), self.type_names
+        seen = self._beside.types
+        kind, names = self.types.number(context, seen), self.type_names
         if kind < len(names):
             return names[kind]
-        name = self.types.missing if context is None else context
-        return cast(str, name) if kind < self.types.most else OTHER
+        return self.types.name(context) if kind < self.types.most else OTHER
 
     def _row(self, arm: int | str, context: object) -> int:
         """The row of an arm and a type, which is added if it is new."""
@@ -69,6 +74,29 @@ class TypedController(Controller):
 
     def _rows_of(self, arm: int) -> Iterable[int]:
         return range(arm, self._count, self._arms)
+
+    def merge_types(self, name: str, into: str) -> None:
+        """Count requests of the type ``name`` for the type ``into``, also those before."""
+        names, merged = self.type_names, self.types.merged
+        for one in (name, into):
+            if one not in names:
+                raise InputError(f"type = {shown(one)}: is unknown; {nearest(str(one), names)}")
+            if one in merged:
+                raise InputError(f"type = {one!r}: is merged into {merged[one]!r} already")
+        if name in (into, self.types.missing):
+            allowed = "must be two types, and not that of requests without a context"
+            raise InputError(f"type = {name!r}, into = {into!r}: {allowed}")
+        source, target = names.index(name) * self._arms, names.index(into) * self._arms
+        self._count_alone()
+        if self._aware:
+            self._remember()
+            merge_rows(self._state, source, target, self._arms)
+            for arm in range(self._arms):
+                self._flight[target + arm] += self._flight[source + arm]
+                self._flight[source + arm] = 0.0
+        again = {old: into if new == name else new for old, new in merged.items()}
+        types = replace(self.types, merged={**again, name: into})
+        self._go_on(replace(self.task, contexts=types), renew=True)
 
     # Decisions and reports.
 
@@ -179,16 +207,11 @@ class TypedController(Controller):
             raise InputError(f"context is missing; {allowed}")
         return open_rows[0]
 
-    def _past_rows(self, past: PastData) -> Integers:
-        """The row of every line of a log: its arm, for its type."""
-        arms, _, contexts = rows_of_past(past, self.task)
-        if not self._aware:
-            return arms
-        if contexts is None:
+    def _past_row(self, one: PastSums) -> int:
+        """The row that sums of a log are about: their arm, for their type."""
+        if one.context is None and self._aware:
             raise InputError("learn_from: has no contexts, which the task needs")
-        names = dict.fromkeys(contexts)
-        kinds = {name: self.kind_of(name) for name in names}
-        return np.array([kinds[name] for name in contexts]) * self._arms + arms
+        return one.arm if one.context is None else self._row(one.arm, one.context)
 
     # What came of it.
 
