@@ -145,7 +145,7 @@ def typed(store, clock, name="router-types", pulls=2000, changes=True):
     task = Task(
         list(TYPED), {"bad": Limit(0.04, per="pull")}, Scales(cost=0.05), contexts=list(KINDS)
     )
-    campaign = open_campaign(store, name, task=task, budget=40.0, policy=Resolve(risk=0.01))
+    campaign = open_campaign(store, name, task=task, budget=40.0, policy=Resolve())
     for pull in range(pulls):
         clock.at += 20
         shares = {**KINDS, "math": 1.2} if changes and pull > 0.7 * pulls else KINDS
