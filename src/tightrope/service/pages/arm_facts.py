@@ -77,7 +77,7 @@ def outcome_words(view: View, unit: str) -> list[Callable[[float | None], str]]:
 def _recent(view: View) -> list[float]:
     """Each arm's share of the last pulls [K]."""
     totals = Totals(view.points, view.task.arm_count)
-    return [float(one) for one in shares(totals.pulls, len(view.points) - 1)[0]]
+    return [float(one) for one in shares(totals, len(view.points) - 1)[0]]
 
 
 @lru_cache(maxsize=VIEWS)

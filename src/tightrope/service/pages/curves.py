@@ -122,13 +122,13 @@ class Chart:
     format: str = "number"  # of its values: number, money or share
 
 
-def shares(pulls: Floats, start: int) -> Floats:
-    """The columns' shares of the last pulls [N, K] at each point from ``start`` on."""
-    told = pulls.sum(axis=1)
+def shares(totals: Totals, start: int) -> Floats:
+    """The arms' shares of the last pulls at each point from ``start`` on, [N - start, K]."""
+    told = totals.pulls.sum(axis=1)
     window = np.maximum(FEWEST, WINDOW * told[start:])
     before = np.searchsorted(told, told[start:] - window, side="right") - 1
-    first = np.where(before[:, None] >= 0, pulls[np.maximum(before, 0)], 0.0)
-    some = pulls[start:] - first
+    first = np.where(before[:, None] >= 0, totals.pulls[np.maximum(before, 0)], 0.0)
+    some = totals.pulls[start:] - first
     of = some.sum(axis=1, keepdims=True)
     return np.where(of > 0, some / np.where(of > 0, of, 1.0), np.nan)
 
@@ -167,7 +167,7 @@ def charts_of(view: View, start: int = 0) -> tuple[Floats, list[Chart]]:
 
 def _areas(view: View, totals: Totals, start: int) -> list[Series]:
     """The shares of the arms that have a colour of their own, and of the others together."""
-    task, found, colours = view.task, shares(totals.pulls, start), colours_of(ranking(view))
+    task, found, colours = view.task, shares(totals, start), colours_of(ranking(view))
     own = list(colours)
     drawn = [Series(task.names[k], found[:, k], "area", str(colours[k])) for k in own]
     if len(own) < task.arm_count:
