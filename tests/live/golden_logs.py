@@ -137,7 +137,7 @@ def budgets():
 
 
 def types():
-    """Requests with types, which are added as they come."""
+    """Requests with types, which are added as they come; two of them are merged."""
     task = Task(["a", "b"], {"bad": Limit(0.4)}, contexts={"most": 2})
     made = Made(20, task)
     campaign = made.campaign
@@ -150,7 +150,10 @@ def types():
     refused(campaign.tell, "c", -1, 1, 0)
     campaign.correct(next(iter(campaign.refreshed().ledger.quarantine)), 0.125, 0.5, 0.25)
     made.later(11).ask("g", context="u")  # the rest expires
+    campaign.merge_types("v", "u")
     campaign.tell("f", 0.5, 1, 1)  # late
+    campaign.tell("g", 0.5, 1, 1)
+    campaign.ask("h", context="v")
     return made
 
 
