@@ -283,8 +283,9 @@ class Client(ClientMethods[httpx.BaseTransport, Decision], Blocking):
     not answer, the next is tried. ``key``: a key from ``tightrope keys``. ``timeout``: seconds of
     one try; ``deadline``: seconds of all tries of a call; ``wait``: seconds to wait for a decision
     while the budget is fully reserved or not released yet, default: the deadline. ``spool``: a file
-    for reports that could not be sent. ``spare``: the number of tickets of each campaign to reserve
-    in advance, for ``spare_ttl`` seconds; they are used while the service is unreachable.
+    for reports that could not be sent. ``spare``: the number of tickets of each campaign, and of
+    each type of its requests, to reserve in advance, for ``spare_ttl`` seconds; they are used while
+    the service is unreachable.
 
     >>> from tightrope.service.server import Running
     >>> task = {"arms": [{"name": "mail"}, {"name": "call"}], "limits": {"complaints": 0.5}}
