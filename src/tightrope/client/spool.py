@@ -199,12 +199,12 @@ class Spool:
             for name in voided:
                 self._put(file, campaign, "voids", {"id": name}, quiet=True)
 
-    def ready(self, campaign: str, context: str | None) -> int:
+    def ready(self, campaign: str, context: str | None = None) -> int:
         """The number of usable spares of a type."""
         query = f"SELECT count(*) FROM spares WHERE {USABLE}"
         return int(self._rows(query, campaign, time.time() + LATEST, context)[0][0])
 
-    def take(self, campaign: str, context: str | None) -> Ticket | None:
+    def take(self, campaign: str, context: str | None = None) -> Ticket | None:
         """Take the spare of a type that expires first; None if there is none."""
         with self._transaction() as file:
             row = file.execute(

@@ -277,11 +277,11 @@
     const area = chart.series[0].look === "area";
     const listed = area ? [...chart.series].reverse() : chart.series;
     return listed.map((one) => {
-      const stroke = colour(tint(one)), points = { show: false };
+      const stroke = colour(tint(one)), points = { show: false }, paths = uPlot.paths.stepped({ align: 1 });
       if (one.look === "low" || one.look === "high") return { stroke: "transparent", points };
       if (area) return { stroke: colour("--card"), fill: mixed(tint(one), 82), width: 1, points };
-      if (one.look === "limit") return { stroke, width: 1.5, dash: [6, 4], points, paths: uPlot.paths.stepped({ align: 1 }) };
-      if (one.look === "thin") return { stroke: mixed(tint(one), 55), width: 1, points };
+      if (one.look === "limit") return { stroke, width: 1.5, dash: [6, 4], points, paths };
+      if (one.look === "thin") return { stroke: mixed(tint(one), 55), width: 1, points, paths };
       return { stroke, width: 2, points: { show: curves.t.length < 3 } };
     });
   }
