@@ -366,7 +366,7 @@ class MergeTypes(CampaignChange):
     path = "merge-types"
     summary = "Count requests of one type for another one, also those before"
     repeats = True
-    commands = (ShellForm("merge-types"),)
+    commands = (ShellForm("merge-types", example="code math"),)
     type: Annotated[str, said_of("the type that ends", "Type")]
     into: Annotated[str, said_of("the type that its requests count for", "Into")]
 

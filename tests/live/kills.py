@@ -2,10 +2,10 @@
 
     python -m tests.live.kills --cycles 1000 [--store PATH or postgresql://...] [--workers 3]
 
-With ``--types`` requests have types, which are added as they come. Workers ask with ids of their own and tell what came of it. Each writes what it is about to do, and
+Workers ask with ids of their own and tell what came of it. Each writes what it is about to do, and
 what it was answered, to a file of its own, synced. They are killed at random moments, one or all,
 and started again: then they repeat what was not answered, under the same id. At the end the log has
-to agree with the files, and with the model of the ledger.
+to agree with the files, and with the model of the ledger. With ``--types`` requests have types.
 """
 
 from __future__ import annotations

@@ -445,3 +445,19 @@ def test_the_sums_of_a_log_are_those_of_its_lines(limit):
     for name in ("pulls", "totals", "squares", "products", "net_squares"):
         one, other = (getattr(made._state.record, name) for made in (learned, told))
         assert one == pytest.approx(other, abs=1e-12), name
+
+
+def test_a_promise_holds_for_every_type(store):
+    """The safe arm is reserved and needed as without types."""
+    task = replace(TASK, safe="b", safe_rates={"bad": 0.1})
+    campaign = start(store, task, budget=400, policy="resolve:risk=0.05")
+    assert campaign.status()["promise"].startswith("risk = 0.05")
+    with pytest.raises(InputError, match="must keep the safe arm 'b'"):
+        campaign.retire_arm("b")
+    with pytest.raises(InputError, match="must keep the safe arm 'b'"):
+        campaign.ask(context="x", eligible=["a"])
+    work(campaign, 60)
+    campaign.add_arm("c", cost=1)
+    campaign.merge_types("x", "y")
+    work(campaign, 30, "y")
+    agrees(campaign)

@@ -166,7 +166,8 @@ class Core:
 
     def is_new_type(self, name: str) -> bool:
         """Whether no request of this type was seen."""
-        return self.typed is not None and name not in self.typed.type_names
+        controller = self.typed
+        return controller is not None and not controller.knows_type(name)
 
     def context_of(self, ticket: Open) -> str | None:
         """The type of a ticket's request; None if the task has no contexts.

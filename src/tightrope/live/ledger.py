@@ -193,11 +193,11 @@ class Ledger:
             heappush(self.due, (one.expires_at, ticket))
 
     def ask_of_type(self, name: str) -> None:
-        """Count a request of a type."""
+        """Count the request of the ticket that was just opened."""
         one = self.types.setdefault(name, TypeCounts())
         one.asked += 1
         one.recent += 1
-        if sum(each.recent for each in self.types.values()) == BLOCK:
+        if self.asked % BLOCK == 0:
             for each in self.types.values():
                 each.block, each.recent = each.recent, 0
 

@@ -42,11 +42,20 @@ class TypedController(Controller):
         """The names of the types, in order; where they are added as they come, those that came."""
         return list(self.types.names or self._beside.types)
 
+    def knows_type(self, name: str) -> bool:
+        """Whether a request of this type was seen, or the type is listed."""
+        return name in self._kinds
+
+    def _number(self, context: object) -> int:
+        """The number of a request's type; that of a new one is the next."""
+        if isinstance(context, str) and context in self._kinds:
+            return self._kinds[context]
+        return self.types.number(context, self._beside.types)
+
     def kind_of(self, context: object) -> int:
         """The number of a type; one that is new is added, where the task's types are open."""
-        seen, types = self._beside.types, self.types
-        kind = types.number(context, seen)
-        if types.open and kind == len(seen):
+        kind, seen = self._number(context), self._beside.types
+        if self.types.open and kind == len(seen):
             seen.append(self.type_name(context))
             self._look_at_types()
         return kind
@@ -58,8 +67,7 @@ class TypedController(Controller):
 
     def type_name(self, context: object) -> str:
         """The name of the type that a request counts for, which may be a new one."""
-        seen = self._beside.types
-        kind, names = self.types.number(context, seen), self.type_names
+        kind, names = self._number(context), self.types.names or self._beside.types
         if kind < len(names):
             return names[kind]
         return self.types.name(context) if kind < self.types.most else OTHER
@@ -116,7 +124,7 @@ class TypedController(Controller):
     ) -> int:
         """As ``Controller.choose``; a new type is not added."""
         before = self._words[-1]
-        self._face(self.types.number(context, self._beside.types))
+        self._face(self._number(context))
         try:
             return super().choose(eligible) % self._arms
         except InputError:
@@ -252,7 +260,7 @@ class TypedController(Controller):
         They are over all types if the policy does not use types.
         """
         found = super().pulls, super().in_flight, super().means
-        first = self.types.number(context, self._beside.types) * self._arms if self._aware else 0
+        first = self._number(context) * self._arms if self._aware else 0
         pulls, flying, means = (one[first : first + self._arms] for one in found)
         return pulls, flying, means  # type: ignore[return-value]
 

@@ -73,6 +73,8 @@ def _example(
     form: ShellForm,
 ) -> list[str]:
     """The words of an example after the campaign's name: those that are needed."""
+    if form.example:
+        return form.example.split()
     words = ["sonnet"] if kind.place() else []
     words += [VALUES[how.kind] for one, how in fields if form.takes or one.required]
     return (
