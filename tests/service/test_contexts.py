@@ -86,6 +86,20 @@ def test_a_batch_has_a_context_per_item(api, path):
     assert [one.get("context") for one in found["results"]] == ["math", None, "code", None]
 
 
+def test_types_are_given_and_merged_over_http(api):
+    path = "/v1/campaigns/given"
+    api.create("given", task={**TASK, "contexts": {"most": 2}})
+    for kind in ("math", "maths", "code", "chat"):
+        assert api("POST", f"{path}/decisions", {"context": kind})[0] == 201
+    assert [one["type"] for one in api("GET", path)[1]["types"]] == ["math", "maths", "(other)"]
+    status, found, _ = api("POST", f"{path}/merge-types", {"type": "maths", "into": "math"})
+    assert (status, found["types"][0]["asked"]) == (200, 2)
+    _, ticket, _ = api("POST", f"{path}/decisions", {"context": "maths"})
+    assert ticket["context"] == "math"
+    _, problem, _ = api("POST", f"{path}/merge-types", {"type": "mat", "into": "math"})
+    assert problem["status"] == 422
+
+
 # The client.
 
 
