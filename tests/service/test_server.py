@@ -40,7 +40,7 @@ def test_other_machines_are_not_let_in_without_keys(tmp_path, host, capsys):
     ("options", "said"),
     [
         (["--port", "70000"], "must be 0 to 65535"),
-        (["--host", "no.such.host.invalid"], "is no address here"),
+        (["--host", "no.such.host.invalid"], "is not a known address"),
         (["--host", ""], "must be an address"),
         (["--keys", "none.jsonl"], "there is no such file"),
         (["--certificate", "none.pem"], "there is no such file"),
@@ -64,7 +64,7 @@ def test_a_port_that_is_taken_is_one_line(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(InputError, match="cannot be listened at"):
+        with pytest.raises(InputError, match="cannot listen on"):
             serve(str(tmp_path / "a.db"), port=taken.getsockname()[1])
 
 

@@ -136,7 +136,7 @@ async def readyz(asked: CampaignCall) -> Answer:
     """The store answers, the service is not draining, and a campaign can be followed."""
     service = asked.app.service
     if service.draining:
-        raise RefusalError(503, "draining", "the service ends")
+        raise RefusalError(503, "draining", "the service is shutting down")
     if service.halted:
         raise RefusalError(503, "halted", "no campaign can be followed here; restart this process")
     await service.answers()

@@ -94,13 +94,13 @@ class Committer:
         """Queue a request; ``finish`` is called in the loop when it has a result or an error."""
         items = request.items
         if self._ending:
-            raise RefusalError(503, "overloaded", "the service ends", retry_after="1")
+            raise RefusalError(503, "overloaded", "the service is shutting down", retry_after="1")
         if self.waiting + items > self._service.most_waiting:
             self.counts.outcomes["overloaded"] += items - 1  # and one more in the answer
             raise RefusalError(
                 503,
                 "overloaded",
-                f"campaign {self.name!r}: {self.waiting} items wait; come back in a second",
+                f"campaign {self.name!r}: {self.waiting} items wait; try again in a second",
                 retry_after="1",
             )
         self.waiting += items
@@ -291,7 +291,9 @@ class Service:
         found = self._committers.get(name)
         if found is None:
             if self.draining:
-                raise RefusalError(503, "overloaded", "the service ends", retry_after="1")
+                raise RefusalError(
+                    503, "overloaded", "the service is shutting down", retry_after="1"
+                )
             found = self._committers[name] = Committer(self, name)
         return found
 

@@ -128,12 +128,12 @@ def text_of(
     """The page; the facts of a campaign that cannot be followed are None."""
     page = MetricsPage()
     for name, found in facts.items():
-        text = "1 if the campaign's log cannot be followed here"
+        text = "1 if this process cannot follow the campaign"
         page.add("halted", text, found is None, campaign=name)
         if found is not None:
             _add_campaign(page, name, found)
     for name, (events, seconds) in lags.items():
-        text = "committed events that this process has not followed, counted to 1000"
+        text = "committed events that this process has not applied, at most 1000"
         page.add("replica_lag_events", text, events, campaign=name)
         page.add("replica_lag_seconds", "age of the oldest of them", seconds, campaign=name)
     for name in facts:

@@ -157,7 +157,7 @@ class Server:
         except OSError as error:
             await service.drain()
             reason = os.strerror(error.errno) if error.errno else str(error)
-            raise InputError(f"--port {port}: cannot be listened at on {host} ({reason})") from None
+            raise InputError(f"--port {port}: cannot listen on {host} ({reason})") from None
         sys.setswitchinterval(SWITCH)
         gc.collect()
         gc.freeze()  # objects that exist now are not collected

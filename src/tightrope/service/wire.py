@@ -142,7 +142,7 @@ TITLES = HTTP_TITLES | {
     409: "conflict",
     415: "media type not supported",
     422: "bad value",
-    429: "come back later",
+    429: "try again later",
     507: "storage full",
 }
 

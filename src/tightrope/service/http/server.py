@@ -119,7 +119,7 @@ class HttpServer:
         """Close a connection above the limit, with 503 unless it uses TLS."""
         self.refused += 1
         if self._tls is None:
-            text = f"the service has {self._most} connections; come back in a second"
+            text = f"the service has {self._most} connections; try again in a second"
             error = RefusalError(503, "overloaded", text, retry_after="1")
             with suppress(OSError):
                 accepted.send(written(refusal_of(error), keep=False))
@@ -165,7 +165,7 @@ def is_loopback(host: str) -> bool:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise InputError(f"--host {host!r}: is no address here ({error.strerror})") from None
+        raise InputError(f"--host {host!r}: is not a known address ({error.strerror})") from None
     return all(ipaddress.ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in found)
 
 
