@@ -144,11 +144,24 @@ def test_types_that_do_not_fit_are_refused():
         ({"names": ["a", "a"]}, "'a' is there twice"),
         ({"names": ["a", ""]}, "must be a name, not empty"),
         ({"most": 0}, "most = 0: must be from 1 to 4,096"),
+        ({"names": ["a", "b"], "merged": {"a": "c"}}, "merged 'a' into 'c': must be two types"),
+        ({"merged": {"a": "b", "b": "c"}}, "merged 'a' into 'b': must be two types"),
+        ({"merged": 3}, "merged = 3: must be names by name"),
     ],
 )
 def test_wrong_types_are_refused(given, message):
     with pytest.raises(ProblemError, match=message):
         Types(**given)
+
+
+def test_merged_types_count_as_one():
+    types = Types(["a", "b", "c"], merged={"b": "c"})
+    assert [types.number(name) for name in "abc"] == [0, 2, 2]
+    task = Task(["x"], contexts=types)
+    assert Task.from_toml(task.to_toml()) == task
+    controller = Controller(Task(["x"], contexts=Types(merged={"b": "c"})), Resolve(), budget=9)
+    controller.tell(controller.ask(context="b"), cost=1.0, reward=1.0, context="b")
+    assert controller.pulls_by_type == {"c": [1]}
 
 
 # --- engines ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tightrope.errors import InputError
 from tightrope.live.controller import Controller
 from tightrope.live.core import Core
 from tightrope.live.events import Event
-from tightrope.live.kinds import Created, Told, TypeAdded, typed
+from tightrope.live.kinds import Created, Told, TypeAdded, in_context
 from tightrope.live.past import spread
 from tightrope.live.typed import TypedController
 from tightrope.policies.base import Policy
@@ -83,7 +83,7 @@ class Relearning:
             context = self.types.of_untyped(seq)
         if context is not None:
             self._require_type(context)
-        self.controller.tell(arm, values[0], values[1], values[2:], **typed(context))
+        self.controller.tell(arm, values[0], values[1], values[2:], **in_context(context))
 
     def finish(self, core: Core) -> Controller:
         """The controller at the end of the log, with pulls in flight and money spent."""
@@ -96,7 +96,7 @@ class Relearning:
         trial = Core(core.given)
         trial.controller = made
         for one in core.ledger.tickets.values():
-            made.launch(one.arm, **typed(trial.context_of(one)))
+            made.launch(one.arm, **in_context(trial.context_of(one)))
         return made
 
 

@@ -38,7 +38,7 @@ from tightrope.errors import (
 )
 from tightrope.live.controller import Controller
 from tightrope.live.events import Event, when
-from tightrope.live.kinds import Stateful, Told, typed
+from tightrope.live.kinds import Stateful, Told, in_context
 from tightrope.live.ledger import DAY, Ledger, Open, moved
 from tightrope.live.reservations import (
     caps_of,
@@ -106,7 +106,7 @@ class Core:
             closed = self.ledger.follow(event)
             if chosen:  # and has drawn the policy's random numbers
                 body: Any = event.body
-                self.controller.launch(body.arm, **typed(body.context))
+                self.controller.launch(body.arm, **in_context(body.context))
             else:
                 event.body.learn(self, event, closed)
         except (HaltedError, PolicyError):
@@ -151,7 +151,7 @@ class Core:
 
     def void(self, closed: Open) -> None:
         """Cancel the pull of a ticket."""
-        self.controller.void(closed.arm, **typed(self.context_of(closed)))
+        self.controller.void(closed.arm, **in_context(self.context_of(closed)))
 
     def forfeit(self, closed: Open | None) -> None:
         """Charge the reservation of a ticket without a report."""
@@ -223,7 +223,7 @@ class Core:
                     f"arm {controller.arm_name(arm)!r} is pinned, but is not eligible now"
                 )
         else:
-            arm = controller.choose(allowed, **typed(context))
+            arm = controller.choose(allowed, **in_context(context))
         return arm, allowed
 
     def _affordable(self, now: int, eligible: Sequence[int] | None) -> tuple[int, ...] | None:

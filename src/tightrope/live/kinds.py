@@ -142,10 +142,10 @@ class Asked(Body):
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
         if not self.pinned:
             try:  # noqa: SIM105, a context takes longer than what is in it
-                core.controller.pass_over(self.allowed, **typed(self.context))
+                core.controller.pass_over(self.allowed, **in_context(self.context))
             except InputError:  # arms that another machine's arithmetic allowed
                 pass
-        core.controller.launch(self.arm, **typed(self.context))
+        core.controller.launch(self.arm, **in_context(self.context))
 
     def words(self, task: Task | None, amount: Amount) -> str:
         of_type = "" if self.context is None else f", {self.context}"
@@ -196,7 +196,7 @@ class Told(Body):
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
         controller, learned = core.controller, self.kept or self.values
-        kind = typed(self.context)
+        kind = in_context(self.context)
         if closed is None:  # late, or after a refused report or a void
             core.charge([-ticks for ticks in self.undone or ()])
             controller.launch(self.arm, **kind)
@@ -476,7 +476,7 @@ KINDS: dict[str, type[Body]] = {
 }  # fmt: skip
 
 
-def typed(context: str | None) -> dict[str, Any]:
+def in_context(context: str | None) -> dict[str, Any]:
     """The type of a request as an argument of a controller, where the task has contexts."""
     return {} if context is None else {"context": context}
 

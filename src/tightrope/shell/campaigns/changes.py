@@ -234,7 +234,7 @@ def archive(at: AtCampaign, file: str, *, before: int) -> int:
     return answer(at.json, {"file": file, "events": count}, [words])
 
 
-CHANGING: tuple[Command, ...] = (
-    *(made(kind, form) for kind in CHANGES for form in kind.commands),
-    change,
-)
+MADE: tuple[Command, ...] = tuple(made(kind, form) for kind in CHANGES for form in kind.commands)
+OF_ARMS = ("add-arm", "retire-arm", "reprice", "merge-types")
+ARMS = tuple(one for one in MADE if one.__name__ in OF_ARMS)
+CHANGING = (*(one for one in MADE if one.__name__ not in OF_ARMS), change)
