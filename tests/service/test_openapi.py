@@ -75,6 +75,8 @@ def test_the_document_has_every_field_of_a_status(api):
     assert {"hard", "stop", "shadow", "epoch", "doubtful"} <= set(told)
     assert told["limits"] == {"bad": {"at_most": 0.2, "per": "pull"}} == campaign.status()["limits"]
     assert set(told["arms"][0]) == set(schemas["StatusArm"]["properties"])
+    types = api.create("typed", task={**TASK, "contexts": {"types": ["a"]}})["types"]
+    assert set(types[0]) == set(schemas["StatusType"]["properties"])
 
 
 @pytest.fixture(scope="module")

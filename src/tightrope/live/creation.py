@@ -199,9 +199,10 @@ def _create(
     made = [Account(one, tick_digits(total)) for one, total in accounts]
     moves = [account.ticks(total) for account, (_, total) in zip(made, accounts, strict=True)]
     least = min(one[0] for one in reservations(known, made, settings.reserves))
-    if settings.per_day is not None and made[0].ticks(settings.per_day) < least:
-        what = f"must be at least {made[0].amount(least):g}, the largest cost of a pull"
-        raise InputError(f"per_day = {settings.per_day:g}: {what}")
+    for place, value in (("budget", float(budget)), ("per_day", settings.per_day)):
+        if value is not None and made[0].ticks(value) < least:
+            what = f"must be at least {made[0].amount(least):g}, the largest cost of a pull"
+            raise InputError(f"{place} = {value:g}: {what}")
     body = Created(
         **core.state(),
         name=name,

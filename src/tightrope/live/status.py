@@ -79,6 +79,7 @@ class StatusType(TypedDict):
     type: str
     asked: int
     share: float  # of all requests
+    recent: float  # share of the last requests: 500 to 999 of them, if there are so many
     told: int
     reward: float
     penalties: dict[str, float]
@@ -185,11 +186,13 @@ def _types(controller: TypedController, ledger: Ledger) -> dict[str, Any]:
     for name, one in ledger.types.items():
         found[controller.type_name(name)].add(one)
     asked = sum(one.asked for one in found.values())
+    last = sum(one.block + one.recent for one in found.values())
     rows: list[StatusType] = [
         {
             "type": name,
             "asked": one.asked,
             "share": one.asked / asked if asked else 0.0,
+            "recent": (one.block + one.recent) / last if last else 0.0,
             "told": one.told,
             "reward": one.reward,
             "penalties": _named(task.limit_names, one.penalties),

@@ -233,6 +233,16 @@ class TypedController(Controller):
         return {name: table[kind].tolist() for kind, name in enumerate(self.type_names)}
 
     @property
+    def means_by_type(self) -> dict[str, list[list[float | None]]]:
+        """The mean outcome of each arm for each type so far [K][2 + M]; None if untold."""
+        if not self._aware:
+            return {}
+        rows, arms = super().means, self._arms
+        return {
+            name: rows[kind * arms : (kind + 1) * arms] for kind, name in enumerate(self.type_names)
+        }
+
+    @property
     def pulls(self) -> list[int]:
         """How often each arm was pulled [K], over all types."""
         return list(self._by_arm(super().pulls).sum(axis=0).tolist())
