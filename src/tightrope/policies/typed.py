@@ -104,19 +104,13 @@ class TypedResolve(Resolve):
     def setup(self, task: Task, budget: float) -> Setup:
         """As ``resolve``; the curse is that of K arms. Then K, and whether all costs are equal."""
         arms = task.arm_count // max(task.types, 1)
-        setup = super().setup(task, budget)
+        setup = Resolve.setup(self, task, budget)  # of a guarded policy too
         z, _, least = setup.constants
         costs = task.known_outcomes[:, 0]
         equal = not math.isnan(costs[0]) and bool((costs == costs[0]).all())
         kappa = curse(arms)
-        warning = None
-        if self.risk is not None and task.whole.safe is not None:
-            warning = (
-                f"policy resolve: the safe arm {task.whole.safe!r} is not used for requests with"
-                f" types, so risk = {self.risk:g} is a target and not a promise"
-            )
         constants = (z, kappa, least, float(arms), float(equal))
-        return replace(setup, constants=constants, warning=warning)
+        return replace(setup, constants=constants, warning=self._no_promise(task.whole))
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Any) -> None:
