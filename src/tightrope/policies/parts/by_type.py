@@ -18,7 +18,6 @@ import math
 from typing import Annotated, NamedTuple
 
 from tightrope.policies.base import net_penalty
-from tightrope.policies.choice import WORDS
 from tightrope.policies.parts.intervals import if_unknown
 from tightrope.policies.state import Array, State
 from tightrope.problem import Task
@@ -51,8 +50,8 @@ def arms_and_types(task: Task) -> tuple[float, float]:
 
 
 def type_of(types: float, words: Array) -> int:
-    """The type of the request at hand, from 0; 0 without contexts."""
-    return int(words[WORDS]) if types > 0.0 else 0
+    """The type of the request at hand, from 0: the last word; 0 without contexts."""
+    return int(words[len(words) - 1]) if types > 0.0 else 0
 
 
 def bound_rows(state: State, bounds: RowBounds, count: int, alpha: float) -> None:
