@@ -59,8 +59,8 @@ class ByType:
 
     @cached_property
     def over_rows(self) -> Task:
-        """The task over rows, which declares the smallest mean cost: see ``Task.over_rows``."""
-        return cast("Problem", self).declared(slack=False).over_rows
+        """The problem's task over rows: see ``Task.over_rows``."""
+        return cast("Problem", self).task.over_rows
 
     @cached_property
     def row_moments(self) -> Moments:
