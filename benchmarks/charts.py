@@ -77,12 +77,14 @@ CHARTS = {
     ),
     "arena-types.png": Chart(
         "arena-types",
-        "{policy}, {types} types",
+        "{policy}: {types} types",
         tuple(
             Panel(
-                f"{name}: regret, %",
+                name,
                 {"within the limit": f"{name} regret within", "not": f"{name} regret beyond"},
                 log=False,
+                low=-10,
+                high=45,
             )
             for name in ("equal", "swap", "rare", "many", "routing")
         ),
