@@ -171,7 +171,9 @@ def test_compiled_runs_are_those_of_plain_python(problem, policy, delay):
 
 def test_a_run_and_its_setup_agree_on_the_base_of_a_limit(problem):
     """The smallest cost, which the problem declares, decides on the base of a limit per pull."""
-    per_pull = Problem(problem.typed, limits={"bad": Limit(0.3, per="pull")}, contexts=problem.shares)
+    per_pull = Problem(
+        problem.typed, limits={"bad": Limit(0.3, per="pull")}, contexts=problem.shares
+    )
     job = plan_jobs(per_pull, {"p": Resolve()}, [25.0], 2, seed=1, backend="cpu")["p", 25.0]
     assert job.setup.bases == job.known.net_bases == per_pull.net_bases
     assert job.setup.allowance == tuple(job.known.net_limits)

@@ -18,6 +18,7 @@ __all__ = ["OTHER", "Types", "as_types", "row_names", "shares_of", "types_table"
 MOST = 64  # types that are learned as they come, by default
 MOST_EVER = 4096  # of them, or of listed ones
 OTHER = "(other)"  # the type that the rest share
+ROUNDING = 1e-12  # of a sum of shares
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,8 @@ def shares_of(contexts: Mapping[str, Any]) -> dict[str, float]:
             raise ProblemError(f"contexts: {name} = {shown(value)}: must be above 0")
         found[name] = share
     total = sum(found.values())
+    if abs(total - 1.0) < ROUNDING:  # shares that were written stay what they are
+        return found
     return {name: share / total for name, share in found.items()}
 
 
