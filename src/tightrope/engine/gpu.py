@@ -120,7 +120,7 @@ class _DevicePlan:
         """The launch's output as ``Runs``."""
         for run in runs[np.isnan(ends[self._columns.queue])]:  # the policy's index was nan
             repeat(self.job, int(run))
-        return runs_of(ends, counts, self._columns, self.job.penalty_count)
+        return runs_of(self.job, ends, counts, self._columns)
 
     def run(
         self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]

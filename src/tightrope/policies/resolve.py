@@ -376,7 +376,8 @@ def _choose_for_many(
     if look >= 0:
         return look
     noise, arms = _noise(state, scratch), scratch.arms
-    draw_for_many(constants, state, arms, words[0], _widened(noise, words))
+    noisy, limited = _widened(noise, words), len(state.limits)
+    draw_for_many(constants, state, arms, words[0], noisy, limited, 0, len(arms.cost))
     standing = _promise(constants, state, scratch)
     _weigh(constants, state, arms, standing, noise, len(state.limits))
     simplex(arms.reward, arms.penalty, scratch.promised, scratch.program)

@@ -59,7 +59,7 @@ class RowIndices(NamedTuple):
     theta: Annotated[Array, 1]  # the price of a unit of cost; on the page, V theta - Q (c - delta)
     share: Annotated[Array, "K"]  # of the row's type among requests, up to a factor
     cost: Annotated[Array, "K"]  # the mean of a pull; 0 if it is not known
-    index: Annotated[Array, "K"]  # the paper's, negated: the largest is best
+    gain: Annotated[Array, "K"]  # the paper's, negated: the largest is best
     reward: Annotated[Array, "K"]  # LyOff: known rates
     penalty: Annotated[Array, "K", "M"]
 
@@ -140,7 +140,7 @@ class TypedLyOff(InformedPolicy, TypedLyapunov):
             index = constants[V] * scratch.reward[row]
             for m in range(limited):
                 index -= scratch.length[m] * scratch.penalty[row * limited + m]
-            scratch.index[row] = index
+            scratch.gain[row] = index
         return _best_at_the_root(scratch, int(words[WORDS]), int(constants[ARMS]))
 
 
@@ -249,7 +249,7 @@ def _find_index(
     limited = len(state.limits)
     first, pulls = row * (2 + limited), state.pulls[row]
     cost, earned = state.totals[first], state.totals[first + 1]
-    scratch.cost[row] = scratch.index[row] = 0.0
+    scratch.cost[row] = scratch.gain[row] = 0.0
     if cost <= 0.0:
         return
     level, width = reward_terms(constants, pulls, cost, earned)
@@ -260,10 +260,10 @@ def _find_index(
         level, width = penalty_terms(constants, pulls, cost, net)
         low = penalty_index(constants, clock, level, width * net_width(base, limit))
         index += scratch.length[m] * low
-    scratch.cost[row], scratch.index[row] = cost / pulls, -index
+    scratch.cost[row], scratch.gain[row] = cost / pulls, -index
 
 
 def _best_at_the_root(scratch: RowIndices, kind: int, count: int) -> int:
     """Find theta; the row of the type's best arm at this theta."""
-    find_root(scratch.theta, scratch.share, scratch.cost, scratch.index, count)
-    return best_row(scratch.cost, scratch.index, kind * count, count, scratch.theta[0])
+    find_root(scratch.theta, scratch.share, scratch.cost, scratch.gain, count)
+    return best_row(scratch.cost, scratch.gain, kind * count, count, scratch.theta[0])
