@@ -6,10 +6,10 @@ budget, minus the penalty so far):
 1. draw every arm's mean cost, reward and penalties from their posterior beliefs;
 2. find the mixture of arms that is safest by cautious estimates, and the mean and deviation of its
    penalty over the rest of the budget;
-3. promise the largest penalty rate from which that mixture could still rescue the limit, z
-   deviations away from too late; if it is too late already, only minimise the violation;
+3. take as the target the largest penalty rate from which that mixture could still rescue the
+   limit, z deviations away from too late; if it is too late already, only minimise the violation;
 4. pull an arm of the best mixture of the drawn means that keeps this rate; if its expected penalty
-   exceeds the promise, pull an arm of the safest mixture from time to time.
+   exceeds the target, pull an arm of the safest mixture from time to time.
 
 Everything is in normalised units: outcomes in [0, 1], rates per unit of cost.
 ``docs/resolve-algorithm.md`` derives the formulas and lists which are proved, argued or measured.
@@ -73,7 +73,7 @@ SHUT = 1e-6  # limits times this: no mixture keeps them, so the program violates
 
 # Chosen by measurement over many problems; docs/resolve-algorithm.md lists them.
 CALM = 1.0  # deviations from too late, without a requested risk
-LEAST_LIMIT = 0.001  # of a limit: the rate promised when nothing is left of its allowance
+LEAST_LIMIT = 0.001  # of a limit: the target rate when nothing is left of its allowance
 LOOKS = 0.25  # over the number of the step: the chance to pull an arm at random
 LEFT = 0.5  # of the budget and of every allowance: must be left for such a pull
 RISKED = 0.01  # of the remaining allowance: the largest part that it may put at risk
@@ -85,7 +85,7 @@ class ResolveScratch(NamedTuple):
     """The policy's memory besides the counts."""
 
     budget: Annotated[Array, 1]  # at the start
-    promised: Annotated[Array, "M"]  # the penalty rates that the mixture must keep
+    promised: Annotated[Array, "M"]  # the target rates, which the mixture must keep
     safe: Annotated[Array, "M"]  # the largest from which the safest mixture can rescue
     arms: Arms
     safest: Mixture
@@ -139,13 +139,11 @@ class Resolve(ChoicePolicy):
     learn = staticmethod(_learn)
 
     def __post_init__(self) -> None:
-        self.require_number("risk", 0.0, open_low=True, optional=True)
-        self.require("risk", "a number between 0 and 1, or none", (self.risk or 0.0) < 1.0)
+        self.require_number("risk", 0.0, open_low=True, below=1.0, optional=True)
         self.require_number("mu_min", 0.0, open_low=True, optional=True)
         self.require("mu_min", "at most 1, the largest cost", (self.mu_min or 0.0) <= 1.0)
         require_forgetting(self)
-        self.require_number("watch", 0.0, open_low=True, optional=True)
-        self.require("watch", "a number between 0 and 1, or none", (self.watch or 0.0) < 1.0)
+        self.require_number("watch", 0.0, open_low=True, below=1.0, optional=True)
         self.require_number("watch_block", 1.0)
         whole = self.watch_block % 1 == 0 and self.watch_block <= MOST_IN_A_BLOCK
         self.require("watch_block", f"a whole number from 1 to {MOST_IN_A_BLOCK:,}", whole)
@@ -159,17 +157,24 @@ class Resolve(ChoicePolicy):
 
         The guard needs a risk, a limit and a declared safe arm.
         """
-        if known.stated.contexts is not None:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        guarded, typed = self._guarded(known), known.stated.contexts is not None
+        if guarded:
+            from tightrope.policies.guarded import GuardedResolve, GuardedTypedResolve
+
+            return (GuardedTypedResolve if typed else GuardedResolve)(**values)
+        if typed:
             from tightrope.policies.typed import TypedResolve
 
-            return TypedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
-        from tightrope.policies.guarded import GuardedResolve
+            return TypedResolve(**values)
+        return self
 
-        forgets = (self.window0, self.discount0, self.watch) != (None, None, None)
-        limited = known.penalty_count and not known.scales.grow and not known.stated.not_safe
-        if self.risk is None or known.safe is None or not limited or forgets:
-            return self
-        return GuardedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
+    def _guarded(self, known: Known) -> bool:
+        """Whether the guard can be used: with a risk, a limit, a declared safe arm."""
+        task = known.stated
+        if self.risk is None or task.safe is None or not task.penalty_count:
+            return False
+        return self._no_promise(task) is None
 
     def setup(self, task: Task, budget: float) -> Setup:
         """The barrier z, the curse kappa, the least mean cost."""
@@ -194,6 +199,11 @@ class Resolve(ChoicePolicy):
             return f"policy resolve: {which}: the safe arm {task.safe!r} breaks it, so {aimed}"
         if task.scales.grow:
             return f"policy resolve: {guard} relies on scales that do not grow, so {aimed}"
+        if task.contexts is not None and (missing := task.safe_rates_missing):
+            return (
+                f"policy resolve: {guard} needs safe_rates of {missing[0]!r} that hold for every"
+                f" type of request, so {aimed}"
+            )
         for name in ("window0", "discount0", "watch"):
             if (value := getattr(self, name)) is not None:
                 return (
@@ -215,7 +225,7 @@ class Resolve(ChoicePolicy):
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: ResolveScratch, words: Array) -> int:
-        """An arm of the best mixture of drawn means that keeps a rate that is safe to promise."""
+        """An arm of the best mixture of drawn means that keeps the target rate."""
         if len(state.limits) == 1:
             return _choose_for_one(constants, state, scratch, words)
         return _choose_for_many(constants, state, scratch, words)
@@ -371,7 +381,8 @@ def _choose_for_many(
     if look >= 0:
         return look
     noise, arms = _noise(state, scratch), scratch.arms
-    draw_for_many(constants, state, arms, words[0], _widened(noise, words))
+    noisy, limited = _widened(noise, words), len(state.limits)
+    draw_for_many(constants, state, arms, words[0], noisy, limited, 0, len(arms.cost))
     standing = _promise(constants, state, scratch)
     _weigh(constants, state, scratch, standing, noise, len(state.limits))
     simplex(arms.reward, arms.penalty, scratch.promised, scratch.program)
@@ -414,7 +425,7 @@ def _promise(constants: Constants, state: State, scratch: ResolveScratch) -> flo
 
 
 def _find_safest(scratch: ResolveScratch) -> None:
-    """The mixture with the lowest cautious rates, relative to the promise."""
+    """The mixture with the lowest cautious rates, relative to the target rates."""
     arms = scratch.arms
     simplex(arms.reward, arms.cautious, scratch.promised, scratch.program)
     found, safest, total = scratch.program.mixture, scratch.safest, 0.0
