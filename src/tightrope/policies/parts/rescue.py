@@ -10,17 +10,7 @@ from __future__ import annotations
 import math
 
 from tightrope.policies.base import Constants
-from tightrope.policies.parts.beliefs import (
-    CHANCE,
-    KNOWN,
-    LEAST_SIZE,
-    MORE,
-    SCALE,
-    SIZE,
-    WIDTH,
-    Arms,
-    mean_of,
-)
+from tightrope.policies.parts.beliefs import CHANCE, KNOWN, MORE, SCALE, SIZE, WIDTH, Arms, mean_of
 from tightrope.policies.state import Array, State, rows
 
 __all__ = ["LATE", "LOST", "Outlook", "cost_ahead", "plausible_rate", "room_above", "safe_rate"]
@@ -149,38 +139,43 @@ def be_hopeful(
     below it. The more cost is ahead, relative to the cost behind an arm's estimate, the less likely
     a rate may be that is tried. ``budget``: at the start.
     """
-    for at in range(len(arms.rate)):
-        place, rate = MORE * at, arms.rate[at]
-        known, chance = arms.more[place + KNOWN], arms.more[place + CHANCE]
-        each = ahead * _patience(constants, state, arms, at, limited, budget)
-        least = plausible_rate(rate, math.sqrt(arms.spread[at] / known), each / known)
-        if chance > 0.0:
-            cost = mean_of(arms.cost_scale[at // limited])
-            scale, width = arms.more[place + SCALE], arms.more[place + WIDTH]
-            apart = (mean_of(scale) - mean_of(arms.penalty_scale[at])) / cost
-            rare, deviation = rate + (1.0 - chance) * apart, 3.0 * scale * width / cost
-            least = min(least, plausible_rate(rare, deviation, chance * each / known))
-        arms.penalty[at] = max(least, 0.0)
+    for m in range(limited):
+        each = ahead * _patience(constants, state, arms, m, budget)
+        for row in range(len(arms.cost)):
+            _hope(arms, row, row * limited + m, each)
 
 
-def _patience(
-    constants: Constants, state: State, arms: Arms, at: int, limited: int, budget: float
-) -> float:
+def _hope(arms: Arms, row: int, at: int, each: float) -> None:
+    """Replace the drawn penalty rate of an arm by the lowest plausible one."""
+    place, rate = MORE * at, arms.rate[at]
+    known, chance = arms.more[place + KNOWN], arms.more[place + CHANCE]
+    least = plausible_rate(rate, math.sqrt(arms.spread[at] / known), each / known)
+    if chance > 0.0:
+        cost = mean_of(arms.cost_scale[row])
+        scale, width = arms.more[place + SCALE], arms.more[place + WIDTH]
+        apart = (mean_of(scale) - mean_of(arms.penalty_scale[at])) / cost
+        rare, deviation = rate + (1.0 - chance) * apart, 3.0 * scale * width / cost
+        least = min(least, plausible_rate(rare, deviation, chance * each / known))
+    arms.penalty[at] = max(least, 0.0)
+
+
+def _patience(constants: Constants, state: State, arms: Arms, m: int, budget: float) -> float:
     """The factor on the odds of a rate that is tried, by the penalties allowed per arm.
 
     Arms that differ by little take long to distinguish. If the limit allows many penalties, there
     is room for that, and an arm with unlucky first pulls is not ruled out. The smaller the risk,
     the larger the factor may be.
     """
-    row, m, count = at // limited, at % limited, len(arms.cost)
-    base, limit, cost = state.bases[m], state.limits[m], 1.0
-    allowed = limit * budget / max(arms.more[MORE * at + SIZE], LEAST_SIZE)
-    if base != 0.0:
-        cost = mean_of(arms.cost_scale[row])
-        allowed *= base if base > 0.0 else -base * mean_of(arms.reward_scale[row])
-    if base < 0.0:  # rewards are random like penalties
-        allowed /= 1.0 - base * limit
-    each = allowed / (cost * PATIENT * count)
+    count, base, limit, cost, reward = len(arms.cost), state.bases[m], state.limits[m], 0.0, 0.0
+    for row in range(count):
+        cost += mean_of(arms.cost_scale[row])
+        reward += mean_of(arms.reward_scale[row])
+    allowed = limit * budget / arms.pooled[2 + m]
+    if base > 0.0:
+        allowed *= base * count / cost
+    elif base < 0.0:  # rewards are random like penalties
+        allowed *= -base * reward / (cost * (1.0 - base * limit))
+    each = allowed / (PATIENT * count)
     most = math.exp(0.25 * constants[0] * constants[0])
     return max(min(each * each * each, most), 1.0 / math.sqrt(count))
 
