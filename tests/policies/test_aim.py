@@ -116,6 +116,13 @@ def test_a_larger_risk_needs_less_slack() -> None:
     assert aim_of(Resolve(risk=0.2), task(), 300.0) is None
 
 
+@pytest.mark.parametrize("risk", [0.2, 0.5, 0.9])
+def test_no_risk_is_so_large_that_arms_need_not_be_distinguished(risk: float) -> None:
+    aim = aim_of(Resolve(risk=risk), task(), 100.0)
+    assert aim is not None
+    assert aim.slack == pytest.approx(1.25 * math.sqrt(3 / 30))
+
+
 @pytest.mark.parametrize(
     ("policy", "known"),
     [
