@@ -116,11 +116,11 @@ def test_a_larger_risk_needs_less_slack() -> None:
     assert aim_of(Resolve(risk=0.2), task(), 300.0) is None
 
 
-@pytest.mark.parametrize("risk", [0.2, 0.5, 0.9])
-def test_no_risk_is_so_large_that_arms_need_not_be_distinguished(risk: float) -> None:
-    aim = aim_of(Resolve(risk=risk), task(), 100.0)
+@pytest.mark.parametrize(("risk", "factor"), [(0.001, 3.16), (0.05, 1.91), (0.2, 1.22), (0.9, 0.5)])
+def test_the_slack_of_other_risks(risk: float, factor: float) -> None:
+    aim = aim_of(Resolve(risk=risk), task(slack=0.01), 100.0)
     assert aim is not None
-    assert aim.slack == pytest.approx(1.25 * math.sqrt(3 / 30))
+    assert aim.slack == pytest.approx(factor * math.sqrt(3 / 30), rel=0.005)
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,8 @@
 
 A limit that allows A penalties has a standard deviation of about sqrt(A), and the policy must
 distinguish K arms by the penalties they incur. So some arm or mixture must stay below the limit by
-a share of it, the *slack*: about ``SURE`` times the risk's normal quantile times sqrt(K / A), which
-is 2.5 sqrt(K / A) for a risk of 0.01. Below ``LEAST`` times sqrt(K / A) the arms cannot be
-distinguished, whatever the risk. ``docs/resolve.md`` has the measurements.
+a share of it, the *slack*: about (``FOUND`` + ``SURE`` z) sqrt(K / A), with z the risk's normal
+quantile, which is 2.5 sqrt(K / A) for a risk of 0.01. ``docs/resolve.md`` has the measurements.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from tightrope.problem import Task
 
 __all__ = ["Aim", "Usual", "aim_of", "declared_usual", "penalties_allowed"]
 
-SURE, LEAST = 1.075, 1.25  # factor on the risk's normal quantile, and its minimum; measured
+FOUND, SURE = 0.5, 0.86  # to find the safest arm, and per normal quantile of the risk; measured
 PLAIN = 1.0 / 3.0  # the assumed slack if none is known
 UNKNOWN = 0.5  # the mean of an undeclared outcome: that of a uniform prior
 
@@ -74,7 +73,7 @@ def aim_of(policy: Policy, task: Task, budget: float, usual: Usual | None = None
         return None
     allowed = penalties_allowed(task, budget, usual or declared_usual(task))
     m = min(range(len(allowed)), key=allowed.__getitem__)
-    sure = max(SURE * NormalDist().inv_cdf(1.0 - risk / task.penalty_count), LEAST)
+    sure = FOUND + SURE * max(NormalDist().inv_cdf(1.0 - risk / task.penalty_count), 0.0)
     slack, known = sure * math.sqrt(task.arm_count / max(allowed[m], 1e-300)), task.slack
     enough = PLAIN if known is None else known
     if enough <= 0.0 or slack <= enough:  # no slack at all has its own warning
