@@ -110,9 +110,9 @@ def dots(axes: Axes, numbers: Sequence[float], style: Style, label: str, lane: f
 
 
 def risk() -> Figure:
-    """Broken limits by slack, allowance and arms."""
-    found = rows("risk")
-    figure, (axes,) = start(3.4, 1)
+    """Broken limits by slack, allowance and arms; and by the risk, at the slack that it needs."""
+    found, asked = rows("risk"), rows("risk-asked")
+    figure, (axes, right) = start(3.4, 2)
     for family, (colour, marker) in zip(distinct(found, "family"), OTHERS, strict=True):
         mine = [row for row in found if row["family"] == family]
         g, broken = values(mine, "g"), values(mine, "broken_percent")
@@ -122,6 +122,12 @@ def risk() -> Figure:
     axes.set(xlabel="g = slack · √(A / K)", ylabel="runs that break the limit, %")
     axes.set_xticks(sorted({float(row["g"]) for row in found}))
     axes.legend(title="family", ncols=2)
+    wanted, (colour, marker) = values(asked, "risk_percent"), OTHERS[0]
+    right.loglog(wanted, values(asked, "broken_percent"), marker, color=colour, label="plain")
+    right.loglog(wanted, wanted, **REFERENCES["limit"])
+    right.set(xlabel="risk asked for, %", ylabel="runs that break the limit, %")
+    for axis in (right.xaxis, right.yaxis):
+        axis.set_major_formatter("{x:g}")
     return figure
 
 
