@@ -82,7 +82,7 @@ def test_there_is_a_corpus():
 # Controllers.
 
 
-# What decides otherwise since ``compatibility.DECISIONS`` is 2 or 3: resolve with a risk (a controller,
+# What decides otherwise since ``compatibility.DECISIONS`` is 2: resolve with a risk (a controller,
 # a campaign that changes to it), and with guesses of penalties (a campaign).
 OTHERWISE = ("resolve:risk=0.01", "changes", "campaign expected")
 

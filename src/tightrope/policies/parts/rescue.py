@@ -175,7 +175,7 @@ def _patience(constants: Constants, state: State, arms: Arms, m: int, budget: fl
         allowed *= base * count / cost
     elif base < 0.0:  # rewards are random like penalties
         allowed *= -base * reward / (cost * (1.0 - base * limit))
-    each = allowed / (PATIENT * count)
+    each: float = allowed / (PATIENT * count)
     most = math.exp(0.25 * constants[0] * constants[0])
     return max(min(each * each * each, most), 1.0 / math.sqrt(count))
 
