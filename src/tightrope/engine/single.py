@@ -241,7 +241,5 @@ class SingleRun:
 
     def read(self) -> Runs:
         """The runs' totals so far."""
-        counts, job = self._counts.transpose(0, 2, 1), self.plan.job
-        if job.aware and counts.size:  # rows are type * K + arm
-            counts = counts.reshape(*counts.shape[:2], -1, job.problem.arm_count).sum(axis=2)
-        return runs_of(self._ends.T, counts, self._columns, job.penalty_count)
+        counts = self._counts.transpose(0, 2, 1)
+        return runs_of(self._ends.T, counts, self._columns, self.plan.job.penalty_count)

@@ -13,7 +13,7 @@ from typing import Any
 from tightrope.errors import InputError, ProblemError, nearest
 from tightrope.problem.values import known_keys, number, shown
 
-__all__ = ["OTHER", "Types", "as_types", "row_names", "shares_of", "types_table"]
+__all__ = ["MOST_EVER", "OTHER", "Types", "as_types", "row_names", "shares_of", "types_table"]
 
 MOST = 64  # types that are learned as they come, by default
 MOST_EVER = 4096  # of them, or of listed ones
