@@ -97,7 +97,7 @@ def test_frames_and_parquet_files_have_contexts(frame, library, tmp_path):
 
 def test_numbers_are_types_too():
     log = {"model": ["a", "b"], "hour": [10, 9]}
-    assert read_log(log, arm="model", cost=1, reward=1, context="hour").contexts == ("10", "9")
+    assert read_log(log, arm="model", cost=1, reward=1, context="hour").contexts == ["10", "9"]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_a_missing_type_is_a_missing_value(kind, tmp_path):
     with pytest.raises(InputError, match=r"row 2 .*, column 'country': context is missing"):
         read_log(source, **options)
     with pytest.warns(LogWarning, match="1 of 3 rows are dropped, which lack a value: country in"):
-        assert read_log(source, **options, drop_missing=True).contexts == ("DE", "FR")
+        assert read_log(source, **options, drop_missing=True).contexts == ["DE", "FR"]
 
 
 def test_a_log_without_arms_keeps_its_contexts(frame):

@@ -243,9 +243,8 @@ def arms_of(
     """
     rows = [0, 1, *(2 + list(log.penalties).index(limit) for limit in own)]
     pooled = [_arm(log, k, places, rows, own) for k, places in enumerate(rows_by_arm(log))]
-    if log.contexts is None:
+    if not (types := types_of(whole)):
         return pooled, None
-    types = types_of(whole)
     found: dict[str, list[Arm]] = {name: [] for name in types}
     few = []
     for k, parts in enumerate(rows_by_type(log, types)):

@@ -18,29 +18,29 @@ from tightrope.problem.values import Floats, shown
 if TYPE_CHECKING:
     from tightrope.data.tables import FullTable
 
-__all__ = ["Log", "kinds_of", "names_of", "types_of"]
+__all__ = ["Log", "check_contexts", "kinds_of", "types_of"]
 
 
-def names_of(contexts: Sequence[str] | None, rows: int) -> tuple[str, ...] | None:
-    """The type of every row; raises an ``InputError`` unless there is a name for each."""
+def check_contexts(contexts: Sequence[str] | None, rows: int) -> None:
+    """Raise an ``InputError`` unless there is a name for every row."""
     if contexts is None:
-        return None
+        return
     if len(contexts) != rows:
         raise InputError(f"contexts: {len(contexts)} must be {rows}, one for each row")
     for row, name in enumerate(contexts, start=1):
         if not isinstance(name, str) or not name:
             raise InputError(f"contexts: row {row} has {shown(name)}; must be the name of a type")
-    return tuple(map(str, contexts))  # of an array they are numpy's
 
 
 def types_of(data: Log | FullTable) -> tuple[str, ...]:
     """The types of the rows, in the order of their names; none without contexts."""
-    return tuple(sorted(set(data.contexts or ()), key=sort_key))
+    found = () if data.contexts is None else data.contexts
+    return tuple(sorted({str(name) for name in found}, key=sort_key))  # an array has numpy's
 
 
 def kinds_of(data: Log | FullTable, types: Sequence[str]) -> npt.NDArray[np.int64]:
     """The number of every row's type, [n]; 0 without contexts."""
-    if data.contexts is None:
+    if data.contexts is None or not types:
         return np.zeros(len(data), np.int64)
     place = {name: kind for kind, name in enumerate(types)}
     return np.array([place[name] for name in data.contexts], np.int64)
@@ -72,7 +72,7 @@ class Log:
             raise InputError(f"outcomes: shape {self.outcomes.shape} must {allowed}")
         if self.propensity is not None and self.propensity.shape != (rows,):
             raise InputError(f"propensity: shape {self.propensity.shape} must be {(rows,)}")
-        object.__setattr__(self, "contexts", names_of(self.contexts, rows))
+        check_contexts(self.contexts, rows)
 
     def __len__(self) -> int:
         return len(self.chosen)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tightrope.data.fitting import arms_of, scales_of
 from tightrope.data.fitting import problem_of as problem_of_log
-from tightrope.data.log import Log, names_of, types_of
+from tightrope.data.log import Log, check_contexts, types_of
 from tightrope.errors import InputError
 from tightrope.problem import Problem, Scales, Task, Types
 from tightrope.problem.limits import Kind
@@ -55,7 +55,9 @@ class FullTable:
         chosen = np.tile(np.arange(len(self.arms)), len(found))
         require_outcomes(self, found.reshape(-1, inner[1]), rows, chosen)
         object.__setattr__(self, "outcomes", found)
-        object.__setattr__(self, "contexts", names_of(self.contexts, len(found)))
+        if self.contexts is not None:
+            object.__setattr__(self, "contexts", tuple(self.contexts))
+            check_contexts(self.contexts, len(found))
 
     def lines(self) -> tuple[npt.NDArray[np.int64], Floats, Any, None]:
         """Of every row and arm the arm, the outcomes [n K, 2 + M], the context; no propensity."""
