@@ -259,3 +259,37 @@ def test_a_nan_index_is_an_error(tmp_path, problem):
     policy = parse_policy(f"{tmp_path / 'mine.py'}:Mine")
     with pytest.raises(PolicyError, match=LATE_SAID):
         simulate(problem, policy, budgets=30, runs=2, backend="gpu", progress=False)
+
+
+def two_types() -> Problem:
+    """Requests of two types, each with the same two arms."""
+    weekday = bernoulli_problem([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3)], 0.6).arms
+    weekend = bernoulli_problem([(0.5, 0.3, 0.2), (0.9, 0.6, 0.1)], 0.6).arms
+    arms = {"weekday": list(weekday), "weekend": list(weekend)}
+    return Problem(arms, contexts={"weekday": 5, "weekend": 2}, limit=0.6)
+
+
+@pytest.mark.parametrize(
+    "policy", ["resolve", "resolve:risk=0.01", "lyon", "lyon-ts", "uniform-random"]
+)
+def test_requests_with_types(policy):
+    """Policies that use the types, and policies that ignore them."""
+    agree(*both(two_types(), parse_policy(policy), 60.0, size(3, 5000)))
+
+
+def test_requests_with_types_and_late_reports():
+    """The loop for pulls in flight draws the same types."""
+    made = [
+        simulate(
+            two_types(),
+            "resolve",
+            budgets=40,
+            runs=size(3, 5000),
+            seed=3,
+            delay=5,
+            backend=backend,
+            progress=False,
+        )["resolve"].runs
+        for backend in ("gpu", "cpu")
+    ]
+    agree(*made)

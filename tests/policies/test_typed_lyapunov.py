@@ -236,7 +236,7 @@ def test_theta_is_the_root_and_the_arm_the_best():
         share = np.repeat(random.random(types), count)
         cost, index = random.uniform(0.05, 1, rows), random.normal(size=rows) * 30
         scratch = scratch_of(rows, 0.0, share, cost, index, index)
-        scratch.index[:] = index
+        scratch.gain[:] = index
         scratch.theta[0] = random.normal() * 100
         kind = int(random.integers(types))
         row = _best_at_the_root(scratch, kind, count)

@@ -24,7 +24,7 @@ import numpy.typing as npt
 from tightrope.compiled.functions import FAILED, tables_in_global_memory
 from tightrope.engine.backend import BackendPlan
 from tightrope.engine.job import Job
-from tightrope.engine.laws import phase_laws
+from tightrope.engine.laws import phase_laws, type_mix
 from tightrope.engine.python import repeat
 from tightrope.engine.single import SingleRunPlan, plan_single, runs_of
 from tightrope.errors import BackendError
@@ -34,6 +34,7 @@ from tightrope.kernels.run_state import first_terms
 from tightrope.kernels.single_run import Ends
 from tightrope.kernels.spec import Spec, stateful
 from tightrope.policies.base import IndexPolicy
+from tightrope.policies.choice import WORDS
 from tightrope.policies.faults import wrong_arm
 from tightrope.runs import Runs
 
@@ -119,7 +120,7 @@ class _DevicePlan:
         """The launch's output as ``Runs``."""
         for run in runs[np.isnan(ends[self._columns.queue])]:  # the policy's index was nan
             repeat(self.job, int(run))
-        return runs_of(ends, counts, self._columns, self.job.penalty_count)
+        return runs_of(self.job, ends, counts, self._columns)
 
     def run(
         self, runs: npt.NDArray[np.int64], stop: npt.NDArray[np.uint8]
@@ -292,8 +293,20 @@ class ThreadPlan(_DevicePlan):
         apart = forgets or job.moving or fresh.limited != penalties
         uses = Uses(forgets, bool(job.problem.hard), any(job.problem.net_bases), apart)
         return build_thread(
-            self.spec, job.bernoulli, job.arm_count, penalties, layout, uses, job.moving
+            self.spec,
+            job.bernoulli,
+            job.arm_count,
+            penalties,
+            layout,
+            uses,
+            job.moving,
+            self._typed,
         )
+
+    @property
+    def _typed(self) -> int:
+        """The number of words that a policy sees, where requests have types; 0 elsewhere."""
+        return 0 if self.job.problem.contexts is None else WORDS + self.job.aware
 
     def _launch(self, runs: Any, budget: float, steps: int) -> tuple[Any, Any]:
         from numba import cuda
@@ -318,6 +331,7 @@ class ThreadPlan(_DevicePlan):
                 give(seed_words(job.seed, POLICY, runs)),
                 give(law) if job.bernoulli else tuple(map(give, law)),
                 give(job.problem.phase_starts(job.budget)),
+                give(type_mix(job.problem) if self._typed else np.ones(1)),  # CUDA copies no empty
                 give(fresh),
                 (*map(float, job.setup.constants), 0.0)[: self.spec.constants or None],
                 counts,
@@ -370,7 +384,10 @@ def _device_memory(stream: Any, dtype: type) -> tuple[Callable[[Any], Any], Call
 
 def _steps(job: Job) -> int:
     """An upper bound on a run's pulls: about twice those of a run of the cheapest arm."""
-    cheapest = min(phase.problem.moments.smallest_cost for phase in job.problem.phases)
+    parts = [phase.problem for phase in job.problem.phases]
+    if job.problem.contexts is not None:
+        parts = list(job.problem.by_type)
+    cheapest = min(one.moments.smallest_cost for one in parts)
     return min(MOST_STEPS, int(2.0 * (job.budget + 512.0) / cheapest))
 
 

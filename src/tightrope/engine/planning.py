@@ -140,8 +140,6 @@ def _is_worth_a_gpu(jobs: Iterable[Job]) -> bool:
     from tightrope.engine import gpu
 
     listed = list(jobs)
-    if any(job.problem.contexts is not None for job in listed):
-        return False
     seconds = sum(job.seconds * len(job.numbers) for job in listed) / thread_count(None)
     many = max(len(job.numbers) for job in listed) >= GPU_RUNS
     return many and seconds > GPU_SECONDS and gpu.available()
@@ -152,9 +150,6 @@ def _engine(job: Job, label: str, wanted: str, fastest: str) -> str:
     rehearse(job)
     if wanted == "python":
         return wanted
-    if wanted == "gpu" and job.problem.contexts is not None:
-        allowed = "must be 'cpu', 'python' or 'ray' for requests with types"
-        raise BackendError(f"backend = {wanted!r}: {allowed}")
     compilable = isinstance(job.policy, IndexPolicy | ChoicePolicy)
     reason = "" if compilable else "it is neither an IndexPolicy nor a ChoicePolicy"
     if compilable and is_outside(type(job.policy)):

@@ -43,9 +43,12 @@ SIZES = Sizes()
 SAVED, TO_COMPILE = 15e-9, 6.0
 
 
-def runs_of(ends: Any, counts: Any, at: Ends, penalties: int) -> Runs:
-    """The runs of a kernel's output: ``ends`` [columns, R] and ``counts`` [R, 2, K]."""
-    numbers = ends.astype(np.float64)
+def runs_of(job: Job, ends: Any, counts: Any, at: Ends) -> Runs:
+    """The runs of a kernel's output: ``ends`` [columns, R] and ``counts`` [R, 2, K].
+
+    Where the policy uses types of requests, counts are of rows, ``type * K + arm``.
+    """
+    numbers, penalties = ends.astype(np.float64), job.penalty_count
     return Runs(
         reward=numbers[at.totals],
         cost=numbers[at.cost],
@@ -242,4 +245,4 @@ class SingleRun:
     def read(self) -> Runs:
         """The runs' totals so far."""
         counts = self._counts.transpose(0, 2, 1)
-        return runs_of(self._ends.T, counts, self._columns, self.plan.job.penalty_count)
+        return runs_of(self.plan.job, self._ends.T, counts, self._columns)

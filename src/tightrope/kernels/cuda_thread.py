@@ -187,15 +187,18 @@ def build_thread(
     layout: ThreadLayout,
     uses: Uses,
     moving: bool = False,
+    typed: int = 0,
 ) -> Any:
     """The kernel, compiled when it is first launched.
 
     Input: ``memory`` [tiles, numbers, TILE] for the fields in global memory, the runs' generators
-    [4, R], the distributions, the starts of phases, a run's initial numbers, the constants. Output:
-    pulls and cost of each arm in ``counts`` [K, 2, R], and the columns of ``Ends`` in ``ends``
-    [columns, R]. A thread makes one run after another. The numbers of ``arms`` and ``penalties``,
-    the ``layout`` and the features that a run ``uses`` are compile-time constants. With ``moving``,
-    the loop is that of ``moving``. It is long because the compiled functions share its variables.
+    [4, R], the distributions, the starts of phases, the mix of types, a run's initial numbers, the
+    constants. Output: pulls and cost of each arm in ``counts`` [K, 2, R], and the columns of
+    ``Ends`` in ``ends`` [columns, R]. A thread makes one run after another. The numbers of ``arms``
+    and ``penalties``, the ``layout`` and the features that a run ``uses`` are compile-time
+    constants. With ``moving``, the loop is that of ``moving``. ``typed``: 0 without types of
+    requests, or the number of words that a policy sees. It is long because the compiled functions
+    share its variables.
     """
     part = device_part
     net = of_run if uses.net else None
@@ -206,12 +209,12 @@ def build_thread(
     play: Any
     if moving:
         view = views(target, part, own.learn, shared)
-        play = moving_loop(target, part, part, draw, own, shared, view, typed=False)
+        play = moving_loop(target, part, part, draw, own, shared, view, typed=typed > 0)
     else:
-        play = loop(target, part, draw, own, shared, typed=False)
+        play = loop(target, part, draw, own, shared, typed=typed > 0)
     report = _report(penalties, part, uses.book)
     scratch_of = part(_own_scratch if spec.method == CHOICE else _own_terms)
-    random = spec.words
+    random, pair_size = spec.words, max(typed, 2)
 
     def memory_at(mine, terms, run, state, scratch, words, pair, wide, flat):
         numbers, own_numbers, rows, own_rows, carried = flat
@@ -223,9 +226,11 @@ def build_thread(
     memory_of = part(memory_at)
 
     def all_runs(mine, fields, game):
-        seeds, policy_words, law, starts, fresh, wide, counts, ends, explore, until, stop = game
+        seeds, policy_words, law, starts, mix, fresh, wide, counts, ends, explore, until, stop = (
+            game
+        )
         words = cuda.local.array(8, uint32)
-        pair = cuda.local.array(2, int64)
+        pair = cuda.local.array(pair_size, int64)
         scratch = scratch_of(mine.scratch, mine.terms)
         memory = memory_of(
             mine, mine.terms, mine.run, mine.state, scratch, words, pair, wide, (0, 0, 0, 0, 0)
@@ -235,15 +240,15 @@ def build_thread(
             for at in range(4):
                 words[at], words[4 + at] = seeds[at, run], policy_words[at, run]
             step, _, arm = play(
-                memory, law, starts, starts, int64(arms), explore, int64(0), int64(0), until, stop
+                memory, law, starts, mix, int64(arms), explore, int64(0), int64(0), until, stop
             )
             report(memory, run, seeds.shape[1], arms, step, arm, counts, ends)
 
     def moving_runs(mine, fields, game):
-        (seeds, policy_words, law, starts, fresh, wide, counts, ends, explore, until, stop, rules,
-         keys, rows, own_rows, carried) = game  # fmt: skip
+        (seeds, policy_words, law, starts, mix, fresh, wide, counts, ends, explore, until, stop,
+         rules, keys, rows, own_rows, carried) = game  # fmt: skip
         words = cuda.local.array(8, uint32)
-        pair = cuda.local.array(2, int64)
+        pair = cuda.local.array(pair_size, int64)
         flat = (mine.state_numbers, mine.scratch_numbers, rows, own_rows, carried)
         scratch = scratch_of(mine.scratch, mine.terms)
         memory = memory_of(mine, mine.terms, mine.run, mine.state, scratch, words, pair, wide, flat)
@@ -258,7 +263,7 @@ def build_thread(
             for at in range(4):
                 words[at], words[4 + at] = seeds[at, run], policy_words[at, run]
             step, _, arm = play(
-                memory, seen, mine.flights, rules, law, starts, starts, int64(arms), explore,
+                memory, seen, mine.flights, rules, law, starts, mix, int64(arms), explore,
                 int64(0), int64(0), until, stop,
             )  # fmt: skip
             report(memory, run, seeds.shape[1], arms, step, arm, counts, ends)

@@ -225,7 +225,29 @@ class Controller(MovingRun):
                 elif self._asides:
                     self._land(arm)
                 return
-        self._tell_any(arm, cost, reward, penalty)
+        if self._only is None or not self._told_briefly(arm, cost, reward, penalty):
+            self._tell_any(arm, cost, reward, penalty)
+
+    def _told_briefly(self, arm: Any, cost: Any, reward: Any, penalty: Any) -> bool:
+        """Learn from a report that names its only penalty or leaves out a known cost.
+
+        Returns False and changes nothing if the report needs more care, or is wrong.
+        """
+        if penalty.__class__ is dict and len(penalty) == 1:
+            penalty = penalty.get(self._only)
+        if arm.__class__ is not int or not 0 <= arm < self._count:
+            return False
+        if self._costs is not None:
+            if cost is not None and cost != self._costs[arm]:
+                return False
+            cost = self._costs[arm]
+        values: tuple[Any, ...] = (cost, reward, penalty)
+        if not PLAIN.issuperset([one.__class__ for one in values]):
+            return False
+        try:
+            return self._learn(arm, values[0], values[1], values[2:])
+        except (OverflowError, TypeError):
+            return False
 
     def _tell_any(self, arm: int | str, cost: Any, reward: Any, penalty: Any) -> None:
         """Process a report in any form, also above a scale or its cap: the excess is charged."""

@@ -67,6 +67,11 @@ class LiveRun:
         self.form, self._growing = ReportForm(task), bool(caps)
         self._capped = any(cap < math.inf for cap in caps.values())
         self._usual = len(task.told) == 1 and self.form.whole and not self._capped
+        # Reports that need little before they go there: a mapping of one, known costs left out.
+        self._only = task.told_names[0] if task.penalty_count == len(task.told) == 1 else None
+        self._costs = None if task.costs is None else task.known_outcomes[:, 0].tolist()
+        if self._growing or task.known or task.skip is not None:
+            self._only = None
 
     def _set_calls(self, made: Any) -> None:
         """Decide and learn by compiled functions, or in plain Python if there are none."""

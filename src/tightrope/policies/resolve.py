@@ -159,17 +159,24 @@ class Resolve(ChoicePolicy):
 
         The guard needs a risk, a limit and a declared safe arm.
         """
-        if known.stated.contexts is not None:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        guarded, typed = self._guarded(known), known.stated.contexts is not None
+        if guarded:
+            from tightrope.policies.guarded import GuardedResolve, GuardedTypedResolve
+
+            return (GuardedTypedResolve if typed else GuardedResolve)(**values)
+        if typed:
             from tightrope.policies.typed import TypedResolve
 
-            return TypedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
-        from tightrope.policies.guarded import GuardedResolve
+            return TypedResolve(**values)
+        return self
 
-        forgets = (self.window0, self.discount0, self.watch) != (None, None, None)
-        limited = known.penalty_count and not known.scales.grow and not known.stated.not_safe
-        if self.risk is None or known.safe is None or not limited or forgets:
-            return self
-        return GuardedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
+    def _guarded(self, known: Known) -> bool:
+        """Whether the guard can be used: with a risk, a limit, a declared safe arm."""
+        task = known.stated
+        if self.risk is None or task.safe is None or not task.penalty_count:
+            return False
+        return self._no_promise(task) is None
 
     def setup(self, task: Task, budget: float) -> Setup:
         """The barrier z, the curse kappa, the least mean cost."""
@@ -194,6 +201,11 @@ class Resolve(ChoicePolicy):
             return f"policy resolve: {which}: the safe arm {task.safe!r} breaks it, so {aimed}"
         if task.scales.grow:
             return f"policy resolve: {guard} relies on scales that do not grow, so {aimed}"
+        if task.contexts is not None and (missing := task.safe_rates_missing):
+            return (
+                f"policy resolve: {guard} needs safe_rates of {missing[0]!r} that hold for every"
+                f" type of request, so {aimed}"
+            )
         for name in ("window0", "discount0", "watch"):
             if (value := getattr(self, name)) is not None:
                 return (
@@ -364,7 +376,8 @@ def _choose_for_many(
     if look >= 0:
         return look
     noise, arms = _noise(state, scratch), scratch.arms
-    draw_for_many(constants, state, arms, words[0], _widened(noise, words))
+    noisy, limited = _widened(noise, words), len(state.limits)
+    draw_for_many(constants, state, arms, words[0], noisy, limited, 0, len(arms.cost))
     standing = _promise(constants, state, scratch)
     _weigh(constants, state, arms, standing, noise, len(state.limits))
     simplex(arms.reward, arms.penalty, scratch.promised, scratch.program)

@@ -2,7 +2,8 @@
 
 A step, for a request of type x, with a budget b and allowances a_m left:
 
-1. draw every row's mean cost, reward and penalties from what is believed (``parts.pooling``);
+1. draw the mean cost, reward and penalties of the rows of type x from what is believed
+   (``parts.pooling``); those of other rows are what is expected;
 2. find, for each type, the arm that is safest by cautious estimates; what these arms would incur
    over the rest of the budget gives the largest penalty rates q_m that are safe to promise, as in
    ``resolve``; the variance between types is part of the deviation;
@@ -31,7 +32,6 @@ from tightrope.policies.parts.beliefs import (
     SIZE,
     Arms,
     draw_for_many,
-    draw_for_one,
     mean_of,
 )
 from tightrope.policies.parts.pooling import ARMS, Pool, excess_over, learn_row, pool_all, share_of
@@ -66,7 +66,8 @@ __all__ = ["TypedResolve"]
 EQUAL = 4  # the place of 1 in the policy's constants where all costs are known and equal
 STEPS = 1  # halvings of the interval that a price is in; two prices are mixed in any case
 WIDTH = 1.5  # of a price, over the last one: the first interval
-LEAST_PRICE, MOST_PRICE = 1e-9, 1e12
+STEPS_DOWN = 3  # from the last price, until 0 is tried
+MOST_PRICE = 1e12
 TAIL = 1.4  # times an arm's usual penalty, over all types: types have larger ones
 HOPED = 0.1  # of what is left of an allowance: the largest penalty of a row that is hoped for
 SHIFT, LEAST_WEIGHT = 0.05, 1e-3  # of the limits' weights
@@ -82,6 +83,7 @@ class TypedScratch(NamedTuple):
     promised: Annotated[Array, "M"]  # the penalty rates to keep
     outlook: Annotated[Array, "M", 5]  # see above
     price: Annotated[Array, "R"]  # of a unit of cost, and of each penalty
+    usual: Annotated[Array, "M"]  # the last price of each penalty above 0
     spent: Annotated[Array, "R"]  # expected cost and penalties of a request at these prices
     mixing: Annotated[Array, 1]  # the chance of the lower one of two prices
     pool: Pool
@@ -95,7 +97,7 @@ class TypedResolve(Resolve):
     contextual: ClassVar[bool] = True
     Scratch: ClassVar[type] = TypedScratch
     seldom: ClassVar[tuple[str, ...]] = ("arms.more", "pool")
-    carried: ClassVar[tuple[str, ...]] = ("price", "pool.weights")
+    carried: ClassVar[tuple[str, ...]] = ("price", "usual", "pool.weights")
 
     def for_task(self, known: Known) -> Policy:
         """Itself."""
@@ -104,61 +106,71 @@ class TypedResolve(Resolve):
     def setup(self, task: Task, budget: float) -> Setup:
         """As ``resolve``; the curse is that of K arms. Then K, and whether all costs are equal."""
         arms = task.arm_count // max(task.types, 1)
-        setup = super().setup(task, budget)
+        setup = Resolve.setup(self, task, budget)  # of a guarded policy too
         z, _, least = setup.constants
         costs = task.known_outcomes[:, 0]
         equal = not math.isnan(costs[0]) and bool((costs == costs[0]).all())
         kappa = curse(arms)
-        warning = None
-        if self.risk is not None and task.whole.safe is not None:
-            warning = (
-                f"policy resolve: the safe arm {task.whole.safe!r} is not used for requests with"
-                f" types, so risk = {self.risk:g} is a target and not a promise"
-            )
         constants = (z, kappa, least, float(arms), float(equal))
-        return replace(setup, constants=constants, warning=warning)
+        return replace(setup, constants=constants, warning=self._no_promise(task.whole))
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Any) -> None:
         """Note the budget; believe of every row what is believed of a new one."""
         scratch.budget[0] = state.remaining[0]
-        pool_all(constants, state, scratch.arms, scratch.pool)
+        pool_all(constants, state, scratch.arms, scratch.pool, len(state.limits))
 
     @classmethod
     def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
         """Believe of every row what the state says."""
-        pool_all(constants, state, scratch.arms, scratch.pool)
+        pool_all(constants, state, scratch.arms, scratch.pool, len(state.limits))
 
     @staticmethod
     def learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
         """Renew the beliefs about the arm just pulled, for all types."""
-        learn_row(constants, state, scratch.arms, scratch.pool, row)
+        learn_row(constants, state, scratch.arms, scratch.pool, row, len(state.limits))
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
         """The row of the best arm for the type of the request."""
-        kind, count = int(words[WORDS]), int(constants[ARMS])
-        look = _look(constants, state, scratch, words, kind, count)
-        if look >= 0:
-            return look
-        noise, arms = _noise(state, scratch, words), scratch.arms
-        if len(state.limits) == 1:
-            draw_for_one(constants, state, arms, words[0], noise)
-        else:
-            draw_for_many(constants, state, arms, words[0], noise)
-        standing = _promise(constants, state, scratch, count)
-        if standing < 0.0:
-            return _least(constants, state, scratch, kind, count)
-        _find_prices(constants, state, scratch, count, words)
-        row = _best(scratch, kind, count, len(state.limits))
-        if not _bearable(constants, state, scratch, row):
-            return int(scratch.pool.safest[kind * count])
-        return row
+        return _choose(constants, state, scratch, words, len(state.limits))
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
-        """All that a kernel compiles of it."""
+        """All that a kernel compiles of it; a number of limits that it knows is faster."""
+        if penalties == 1:
+            return (cls.begin, _choose_for_one, _learn_for_one)
         return (cls.begin, cls.choose, cls.learn)
+
+
+def _choose_for_one(constants: Constants, state: State, scratch: TypedScratch, words: Array) -> int:
+    return _choose(constants, state, scratch, words, 1)
+
+
+def _learn_for_one(constants: Constants, state: State, scratch: TypedScratch, row: int) -> None:
+    learn_row(constants, state, scratch.arms, scratch.pool, row, 1)
+
+
+def _choose(
+    constants: Constants, state: State, scratch: TypedScratch, words: Array, limited: int
+) -> int:
+    """The row of the best arm for the type of the request."""
+    kind, count = int(words[WORDS]), int(constants[ARMS])
+    look = _look(constants, state, scratch, words, kind, count)
+    if look >= 0:
+        return look
+    noise, arms = _noise(state, scratch, words), scratch.arms
+    standing = _promise(constants, state, scratch, count, limited)
+    if standing < 0.0:
+        return _least(constants, state, scratch, kind, count, limited)
+    first, last = kind * count, (kind + 1) * count
+    draw_for_many(constants, state, arms, words[0], noise, limited, first, last)
+    _find_prices(constants, scratch, count, words, limited)
+    row = _best(scratch, kind, count, limited)
+    draw_for_many(constants, state, arms, words[0], 0.0, limited, first, last)
+    if not _bearable(constants, state, scratch, row, limited):
+        return int(scratch.pool.safest[kind * count])
+    return row
 
 
 def _noise(state: State, scratch: TypedScratch, words: Array) -> float:
@@ -187,12 +199,14 @@ def _look(
 # What is safe to promise.
 
 
-def _promise(constants: Constants, state: State, scratch: TypedScratch, count: int) -> float:
+def _promise(
+    constants: Constants, state: State, scratch: TypedScratch, count: int, limited: int
+) -> float:
     """The penalty rates to keep; negative if it is too late for some limit."""
-    arms, limited = scratch.arms, len(state.limits)
+    arms = scratch.arms
     standing, ahead = math.inf, cost_ahead(state, arms)
     for m in range(limited):
-        _look_ahead(state, scratch, m, ahead, count)
+        _look_ahead(state, scratch, m, ahead, count, limited)
         if limited > 1:  # the weights tend to those of the limits that are hardest to keep
             scratch.pool.weights[m] *= math.exp(SHIFT * scratch.outlook[OUTLOOK * m + EXCESS])
         reserve = skewness(constants, scratch.outlook[OUTLOOK * m + LARGEST])
@@ -221,9 +235,11 @@ def _outlook(scratch: TypedScratch, m: int) -> Outlook:
     return numbers[first + RATE], numbers[first + NOISE], numbers[first + UNSURE]
 
 
-def _look_ahead(state: State, scratch: TypedScratch, m: int, ahead: float, count: int) -> None:
+def _look_ahead(
+    state: State, scratch: TypedScratch, m: int, ahead: float, count: int, limited: int
+) -> None:
     """What the safest arms of all types do to limit m: the variance between types is noise."""
-    arms, pool, limited = scratch.arms, scratch.pool, len(state.limits)
+    arms, pool = scratch.arms, scratch.pool
     requests, types = pool.requests[0], len(arms.cost) // count
     cost = penalty = square = noise = unsure = mixed = large = above = 0.0
     for kind in range(types):
@@ -250,9 +266,11 @@ def _look_ahead(state: State, scratch: TypedScratch, m: int, ahead: float, count
     scratch.outlook[first + EXCESS] = min(max(above, -1.0), 1.0)
 
 
-def _bearable(constants: Constants, state: State, scratch: TypedScratch, row: int) -> bool:
+def _bearable(
+    constants: Constants, state: State, scratch: TypedScratch, row: int, limited: int
+) -> bool:
     """Whether every limit can still be rescued after a large penalty of this row."""
-    for m in range(len(state.limits)):
+    for m in range(limited):
         size = scratch.outlook[OUTLOOK * m + LARGEST]
         excess = excess_of(constants, TAIL * size_of(state, scratch.arms, row, m), size)
         if excess > 0.0:
@@ -265,12 +283,14 @@ def _bearable(constants: Constants, state: State, scratch: TypedScratch, row: in
     return True
 
 
-def _least(constants: Constants, state: State, scratch: TypedScratch, kind: int, count: int) -> int:
+def _least(
+    constants: Constants, state: State, scratch: TypedScratch, kind: int, count: int, limited: int
+) -> int:
     """Where it is late: the row with the least hopeful penalties.
 
     A row of which one large penalty could take much of what is left is not hoped for.
     """
-    arms, limited = scratch.arms, len(state.limits)
+    arms = scratch.arms
     found, least = int(scratch.pool.safest[kind * count]), math.inf
     be_hopeful(arms, cost_ahead(state, arms), limited)
     for row in range(kind * count, (kind + 1) * count):
@@ -282,6 +302,7 @@ def _least(constants: Constants, state: State, scratch: TypedScratch, kind: int,
                 fits = False
         if above < least and fits:
             found, least = row, above
+    draw_for_many(constants, state, arms, 0, 0.0, limited, 0, len(arms.cost))  # what is expected
     return found
 
 
@@ -289,10 +310,9 @@ def _least(constants: Constants, state: State, scratch: TypedScratch, kind: int,
 
 
 def _find_prices(
-    constants: Constants, state: State, scratch: TypedScratch, count: int, words: Array
+    constants: Constants, scratch: TypedScratch, count: int, words: Array, limited: int
 ) -> None:
     """Prices at which the best arms of all types are expected to incur the promised rates."""
-    limited = len(state.limits)
     if limited == 0:
         _expect(constants, scratch, count, limited)
     rounds = 1 if limited == 1 else 3
@@ -310,36 +330,45 @@ def _bracket(
 ) -> tuple[float, float]:
     """Two near prices of penalty m, beside the other prices: below and above the promised rate.
 
-    They are looked for from the last one on. What is expected jumps between them, from one arm of
-    some type to another; ``mixing`` is the chance of the low one with which the rate is met.
+    They are looked for from the last one above 0 on. What is expected jumps between them, from one
+    arm of some type to another; ``mixing`` is the chance of the low one with which the rate is met.
     """
-    price, at = scratch.price, 1 + m
-    high = low = max(price[at], LEAST_PRICE)
+    price, at, free = scratch.price, 1 + m, 0.0  # free: what is above the rate at the price 0
+    scratch.mixing[0] = 0.0
+    if price[at] == 0.0:  # most often it is so again
+        free = _excess(constants, scratch, m, count, limited)
+        if free <= 0.0:
+            return 0.0, 0.0
+    low = high = scratch.usual[m] if scratch.usual[m] > 0.0 else 1.0
     price[at], step = high, WIDTH
-    rate = above = below = _excess(constants, scratch, m, count, limited)
-    while rate <= 0.0 and low > LEAST_PRICE:
-        high, below = low, rate
-        low, step = low / step, step * WIDTH
-        price[at] = low
-        rate = above = _excess(constants, scratch, m, count, limited)
+    above = below = _excess(constants, scratch, m, count, limited)
+    for _ in range(STEPS_DOWN):
+        if above <= 0.0:
+            high, below = low, above
+            low, step = low / step, step * WIDTH
+            price[at] = low
+            above = _excess(constants, scratch, m, count, limited)
+    if above <= 0.0:
+        high, below, low, price[at] = low, above, 0.0, 0.0
+        above = free if free > 0.0 else _excess(constants, scratch, m, count, limited)
+        if above <= 0.0:
+            return 0.0, 0.0
     while below > 0.0 and high < MOST_PRICE:
         low, above = high, below
         high, step = high * step, step * WIDTH
         price[at] = high
         below = _excess(constants, scratch, m, count, limited)
     for _ in range(STEPS):
-        middle = math.sqrt(low * high)
+        middle = math.sqrt(low * high) if low > 0.0 else 0.25 * high
         price[at] = middle
         rate = _excess(constants, scratch, m, count, limited)
         if rate <= 0.0:
             high, below = middle, rate
         else:
             low, above = middle, rate
-    scratch.mixing[0] = 0.0
-    if above > 0.0 and below <= 0.0:
+    scratch.usual[m] = high
+    if below <= 0.0:
         scratch.mixing[0] = -below / (above - below)
-    if low <= LEAST_PRICE and above <= 0.0:
-        return 0.0, 0.0
     return low, high
 
 

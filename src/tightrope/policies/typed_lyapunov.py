@@ -60,7 +60,7 @@ class RowIndices(NamedTuple):
     theta: Annotated[Array, 1]  # the price of a unit of cost; on the page, V theta - Q (c - delta)
     share: Annotated[Array, "K"]  # of the row's type among requests, up to a factor
     cost: Annotated[Array, "K"]  # the mean of a pull; 0 if it is not known
-    index: Annotated[Array, "K"]  # the paper's, negated: the largest is best
+    gain: Annotated[Array, "K"]  # the paper's, negated: the largest is best
     reward: Annotated[Array, "K"]  # LyOff: known rates
     penalty: Annotated[Array, "K", "M"]
 
@@ -141,7 +141,7 @@ class TypedLyOff(InformedPolicy, TypedLyapunov):
             index = constants[V] * scratch.reward[row]
             for m in range(limited):
                 index -= scratch.length[m] * scratch.penalty[row * limited + m]
-            scratch.index[row] = index
+            scratch.gain[row] = index
         return _best_at_the_root(scratch, int(words[WORDS]), int(constants[ARMS]))
 
 
@@ -250,7 +250,7 @@ def _find_index(
     limited = len(state.limits)
     first, pulls = row * (2 + limited), state.pulls[row]
     cost, earned = state.totals[first], state.totals[first + 1]
-    scratch.cost[row] = scratch.index[row] = 0.0
+    scratch.cost[row] = scratch.gain[row] = 0.0
     if cost <= 0.0:
         return
     level, width = reward_terms(constants, pulls, cost, earned)
@@ -261,7 +261,7 @@ def _find_index(
         level, width = penalty_terms(constants, pulls, cost, net)
         low = penalty_index(constants, clock, level, width * net_width(base, limit))
         index += scratch.length[m] * low
-    scratch.cost[row], scratch.index[row] = cost / pulls, -index
+    scratch.cost[row], scratch.gain[row] = cost / pulls, -index
 
 
 # The price of a unit of cost.
@@ -279,7 +279,7 @@ def _best_at_the_root(scratch: RowIndices, kind: int, count: int) -> int:
             row = _best(scratch, first, count, theta)
             paid = scratch.share[row] * scratch.cost[row]
             cost += paid
-            value += paid * scratch.index[row]
+            value += paid * scratch.gain[row]
         if cost <= 0.0:
             break
         found = value / cost
@@ -295,7 +295,7 @@ def _best(scratch: RowIndices, first: int, count: int, theta: float) -> int:
     found, best = first, -math.inf
     for row in range(first, first + count):
         if scratch.cost[row] > 0.0:
-            value = scratch.cost[row] * (scratch.index[row] - theta)
+            value = scratch.cost[row] * (scratch.gain[row] - theta)
             if value > best:
                 found, best = row, value
     return found

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tightrope.errors import ProblemError, nearest
+from tightrope.problem.contexts import Types
 from tightrope.problem.values import at, number, shown
 
 if TYPE_CHECKING:
@@ -90,12 +91,23 @@ def safe_rates_of(task: Task) -> dict[str, float]:
     limits = dict(zip(task.limit_names, task.limit_values, strict=True))
     for name, rate in given.items():
         _require_known("safe_rates: unknown limit", name, task.limit_names)
-        value = number(rate, f"safe_rates: rate of {name!r}")
+        value = _rate_for_any_type(task, rate, f"safe_rates: rate of {name!r}")
         if not 0.0 <= value <= limits[name]:
             allowed = f"lie between 0 and {limits[name]!r}, the limit"
             raise ProblemError(f"safe_rates: rate of {name!r} = {value!r}: must {allowed}")
         rates[name] = value
     return {name: rates[name] for name in limits if name in rates}
+
+
+def _rate_for_any_type(task: Task, given: object, place: str) -> float:
+    """A rate that holds for every type of request: the largest of rates by type."""
+    if not isinstance(given, Mapping):
+        return number(given, place)
+    names = task.contexts.names if isinstance(task.contexts, Types) else None
+    if not names or set(given) != set(names):
+        allowed = f"a rate for each type, {', '.join(names)}" if names else "one number"
+        raise ProblemError(f"{place} = {shown(dict(given))}: must be {allowed}")
+    return max(number(rate, f"{place} for {kind!r}") for kind, rate in given.items())
 
 
 def expected_of(task: Task) -> dict[str, dict[str, float]]:

@@ -122,7 +122,7 @@ class Problem(Known, FromLogs, ByType):
         *,
         limits: Mapping[str, float | str | Kind] | None = None,
         safe: str | int | None = None,
-        safe_rates: Mapping[str, float] = NOTHING,
+        safe_rates: Mapping[str, Any] = NOTHING,
         expected: Mapping[str, Mapping[str, float]] = NOTHING,
         costs: float | Mapping[str, float] | None = None,
         known: Mapping[str, Mapping[str, float]] = NOTHING,

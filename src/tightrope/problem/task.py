@@ -54,8 +54,9 @@ class Task(Known):
     no mixture does.
 
     ``safe``: an arm, by name or number, that keeps every limit on average. ``safe_rates``: tighter
-    upper bounds on its penalty rates, by limit, if known. ``expected``: guesses of mean outcomes,
-    by arm and channel (cost, reward, a limit).
+    upper bounds on its penalty rates, by limit, if known; with types of requests, bounds for every
+    type, as one number or by type (the largest counts). ``expected``: guesses of mean outcomes, by
+    arm and channel (cost, reward, a limit).
 
     Known outcomes are neither reported nor learned. ``costs``: the cost of a pull, by arm, or one
     number for all arms (with 1 the budget counts pulls). ``known``: known penalties, by limit and
@@ -81,7 +82,7 @@ class Task(Known):
     slack: float | None = None
     limit: InitVar[float | str | Kind | Sequence[float] | Mapping[str, Any] | None] = None
     safe: str | int | None = None  # kept as the name
-    safe_rates: Mapping[str, float] = Named({})  # kept as Named, in the order of the limits
+    safe_rates: Mapping[str, Any] = Named({})  # kept as Named, in the order of the limits
     expected: Mapping[str, Mapping[str, float]] = Named({})  # kept as Named, in order
     costs: float | Mapping[str, float] | None = None  # kept as Named, in order, or None
     known: Mapping[str, Mapping[str, float]] = Named({})  # kept as Named, in order
@@ -226,6 +227,12 @@ class Task(Known):
         return rates
 
     @property
+    def safe_rates_missing(self) -> list[str]:
+        """The limits for which the safe arm's rate is neither declared nor known."""
+        known = zip(self.limit_names, self.known_safe_rates, strict=True)
+        return [name for name, rate in known if name not in self.safe_rates and np.isnan(rate)]
+
+    @property
     def not_safe(self) -> str:
         """The first limit that the safe arm is known to break, as messages show it."""
         broken = np.flatnonzero(self.known_safe_rates > self.normal_limits * _ROUNDING)
@@ -294,7 +301,8 @@ class Task(Known):
         types = cast(Types | None, self.contexts)
         if types is None:
             return self
-        made = self._with(arms=row_names(types, self.arms), contexts=None, safe=None)
+        names = row_names(types, self.arms)
+        made = self._with(arms=names, contexts=None, safe=None, safe_rates={})
         for name in ("known_outcomes", "weights", "normal_expected"):
             made.__dict__[name] = np.tile(getattr(self, name), (types.count, 1))
         made.__dict__["types"], made.__dict__["whole"] = types.count, self

@@ -392,14 +392,22 @@ def draw_for_one(constants: Constants, state: State, arms: Arms, word: int, nois
         scale, width = arms.penalty_scale[arm], arms.penalty_width[arm]
         penalty = _sampled(scale, width, noise, random >> (2 * BITS))
         arms.cost[arm], arms.reward[arm], arms.penalty[arm] = cost, reward / cost, penalty / cost
-    _draw_others(state, arms, word, noise, 1)
+    _draw_others(state, arms, word, noise, 1, 0, len(arms.cost))
 
 
-def draw_for_many(constants: Constants, state: State, arms: Arms, word: int, noise: float) -> None:
-    """The same, under any number of limits."""
-    limited = len(state.limits)
+def draw_for_many(
+    constants: Constants,
+    state: State,
+    arms: Arms,
+    word: int,
+    noise: float,
+    limited: int,
+    first: int,
+    last: int,
+) -> None:
+    """The same, under any number of limits, of the arms from ``first`` to before ``last``."""
     words = (1 + limited) // DRAWS + 1  # per arm
-    for arm in range(len(arms.cost)):
+    for arm in range(first, last):
         random = hashed(word, arm * words)
         cost = _draw_cost(constants, arms, arm, noise, random)
         reward = _sampled(arms.reward_scale[arm], arms.reward_width[arm], noise, random >> BITS)
@@ -409,7 +417,7 @@ def draw_for_many(constants: Constants, state: State, arms: Arms, word: int, noi
             random = hashed(word, arm * words + channel // DRAWS) >> (channel % DRAWS * BITS)
             drawn = _sampled(arms.penalty_scale[at], arms.penalty_width[at], noise, random)
             arms.penalty[at] = drawn / cost
-    _draw_others(state, arms, word, noise, limited)
+    _draw_others(state, arms, word, noise, limited, first, last)
 
 
 def _draw_cost(constants: Constants, arms: Arms, arm: int, noise: float, random: int) -> float:
@@ -419,29 +427,30 @@ def _draw_cost(constants: Constants, arms: Arms, arm: int, noise: float, random:
     return max(drawn, max(FLOOR * mean_of(scale), constants[LEAST_COST]))
 
 
-def _draw_others(state: State, arms: Arms, word: int, noise: float, limited: int) -> None:
+def _draw_others(
+    state: State, arms: Arms, word: int, noise: float, limited: int, first: int, last: int
+) -> None:
     """Redraw rare penalties and shares of other outcomes; turn penalties into net penalties."""
     if arms.any_rare[0] != 0.0 and arms.any_rare[0] != -len(arms.cost):
         _draw_rare(arms, word, noise, limited)
     for m in range(limited):
         if state.weights[m] >= 0.0:
-            _draw_share(state, arms, m)
+            _draw_share(state, arms, m, limited, first, last)
         if state.bases[m] != 0.0:
-            _draw_net(state, arms, m)
+            _draw_net(state, arms, m, limited, first, last)
 
 
-def _draw_share(state: State, arms: Arms, m: int) -> None:
+def _draw_share(state: State, arms: Arms, m: int, limited: int, first: int, last: int) -> None:
     """The rates of a penalty that is a share of the cost or of the reward."""
-    limited = len(state.limits)
-    for arm in range(len(arms.cost)):
+    for arm in range(first, last):
         rate = 1.0 if state.sources[m] == 0.0 else arms.reward[arm]
         arms.penalty[arm * limited + m] = state.weights[arm * limited + m] * rate
 
 
-def _draw_net(state: State, arms: Arms, m: int) -> None:
+def _draw_net(state: State, arms: Arms, m: int, limited: int, first: int, last: int) -> None:
     """Turn the drawn rates of a penalty into those of its net penalty Y - c (base - X)."""
-    limited, limit, base = len(state.limits), state.limits[m], state.bases[m]
-    for arm in range(len(arms.cost)):
+    limit, base = state.limits[m], state.bases[m]
+    for arm in range(first, last):
         per_cost = base / arms.cost[arm] if base > 0.0 else -base * arms.reward[arm]
         arms.penalty[arm * limited + m] -= limit * (per_cost - 1.0)
 

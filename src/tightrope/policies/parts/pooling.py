@@ -23,6 +23,7 @@ from tightrope.policies.parts.beliefs import (
     SIZE,
     Arms,
     certain,
+    draw_for_many,
     given_penalty,
     mean_of,
     shape_of,
@@ -66,13 +67,13 @@ def share_of(pool: Pool, kind: int, arms: int) -> float:
     return seen / (pool.requests[0] + 1.0)  # type: ignore[no-any-return]
 
 
-def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool) -> None:
+def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool, limited: int) -> None:
     """Compute all that is believed, from the totals of the state."""
-    count, channels = int(constants[ARMS]), len(state.remaining) + 1
+    count, channels = int(constants[ARMS]), 2 + limited
     types = len(state.pulls) // count
-    for m in range(len(state.limits)):
+    for m in range(limited):
         if pool.weights[m] == 0.0:
-            pool.weights[m] = 1.0 / len(state.limits)
+            pool.weights[m] = 1.0 / limited
     for kind in range(types):
         _count_type(state, pool, kind, count)
         if pool.factor[kind * count * channels] == 0.0:
@@ -90,30 +91,32 @@ def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool) -> None
     for kind in range(types):
         _find_factors(state, pool, kind, count, channels)
     for row in range(len(state.pulls)):
-        _believe(constants, state, arms, pool, row, row % count)
+        _believe(constants, state, arms, pool, row, row % count, limited)
     for kind in range(types):
-        _find_safest(state, arms, pool, kind, count)
+        _find_safest(state, arms, pool, kind, count, limited)
 
 
-def learn_row(constants: Constants, state: State, arms: Arms, pool: Pool, row: int) -> None:
+def learn_row(
+    constants: Constants, state: State, arms: Arms, pool: Pool, row: int, limited: int
+) -> None:
     """Renew what is believed of a row and of another one of its arm, after a report.
 
     Everything is renewed at steps 1, 2, 4, 8, ..., and after every 256 of them.
     """
     steps, count = int(state.steps[0]), int(constants[ARMS])
     if steps & (steps - 1) == 0 or steps & 255 == 0:
-        pool_all(constants, state, arms, pool)
+        pool_all(constants, state, arms, pool, limited)
         return
-    arm, types, channels = row % count, len(state.pulls) // count, len(state.remaining) + 1
+    arm, types, channels = row % count, len(state.pulls) // count, 2 + limited
     _count_type(state, pool, row // count, count)
     _sum_arm(state, pool, arm, count, types, channels)
     _find_factors(state, pool, row // count, count, channels)
     other = steps % types * count + arm  # each of the arm's rows is renewed in turn
-    _believe(constants, state, arms, pool, row, arm)
-    _find_safest(state, arms, pool, row // count, count)
+    _believe(constants, state, arms, pool, row, arm, limited)
+    _find_safest(state, arms, pool, row // count, count, limited)
     if other != row:
-        _believe(constants, state, arms, pool, other, arm)
-        _find_safest(state, arms, pool, steps % types, count)
+        _believe(constants, state, arms, pool, other, arm, limited)
+        _find_safest(state, arms, pool, steps % types, count, limited)
 
 
 def excess_over(state: State, arms: Arms, row: int, m: int, rate: float) -> float:
@@ -125,9 +128,9 @@ def excess_over(state: State, arms: Arms, row: int, m: int, rate: float) -> floa
     return (rate - state.limits[m]) * cost / (state.limits[m] * per_pull)  # type: ignore[no-any-return]
 
 
-def _find_safest(state: State, arms: Arms, pool: Pool, kind: int, count: int) -> None:
+def _find_safest(state: State, arms: Arms, pool: Pool, kind: int, count: int, limited: int) -> None:
     """The row of a type whose cautious penalties, relative to their limits, are least together."""
-    limited, found, least = len(state.limits), kind * count, math.inf
+    found, least = kind * count, math.inf
     for row in range(kind * count, (kind + 1) * count):
         above = 0.0
         for m in range(limited):
@@ -249,21 +252,33 @@ def _within(
 
 
 def _believe(
-    constants: Constants, state: State, arms: Arms, pool: Pool, row: int, arm: int
+    constants: Constants, state: State, arms: Arms, pool: Pool, row: int, arm: int, limited: int
 ) -> None:
     """The beliefs about a row."""
-    limited, stated = len(state.limits), state.stated[0] > 0.0
+    stated = state.stated[0] > 0.0
     first = row * (2 + limited)
     if state.totals[first] != state.squares[first]:
         arms.any_part[0] = 1.0
-    cost, width, _, _ = _mean_of_row(state, arms, pool, row, arm, 0, stated, 1.0)
+    channels = 2 + limited
+    cost, width, _, _ = _mean_of_row(state, arms, pool, row, arm, 0, channels, stated, 1.0)
     arms.cost_scale[row], arms.cost_width[row] = cost, width
-    reward, width, _, _ = _mean_of_row(state, arms, pool, row, arm, 1, stated, 1.0)
+    reward, width, _, _ = _mean_of_row(state, arms, pool, row, arm, 1, channels, stated, 1.0)
     arms.reward_scale[row], arms.reward_width[row] = reward, width
     for m in range(limited):
         _believe_penalty(
-            constants, state, arms, pool, row, arm, m, mean_of(cost), mean_of(reward), stated
+            constants,
+            state,
+            arms,
+            pool,
+            row,
+            arm,
+            m,
+            limited,
+            mean_of(cost),
+            mean_of(reward),
+            stated,
         )
+    draw_for_many(constants, state, arms, 0, 0.0, limited, row, row + 1)  # what is expected
 
 
 def _mean_of_row(
@@ -273,6 +288,7 @@ def _mean_of_row(
     row: int,
     arm: int,
     channel: int,
+    channels: int,
     stated: bool,
     most: float,
 ) -> tuple[float, float, float, float]:
@@ -280,7 +296,6 @@ def _mean_of_row(
 
     ``most``: the largest mean that is guessed of an arm without reports.
     """
-    channels = len(state.remaining) + 1
     at, over = row * channels + channel, arm * channels + channel
     if stated and state.known[at] >= 0.0:
         scale, width = certain(state.known[at])
@@ -316,17 +331,19 @@ def _believe_penalty(
     row: int,
     arm: int,
     m: int,
+    limited: int,
     mean_cost: float,
     reward: float,
     stated: bool,
 ) -> None:
     """The beliefs about one of a row's penalties; see ``beliefs`` for the net penalty."""
-    limited = len(state.limits)
     first, at, over = row * (2 + limited), row * limited + m, arm * (2 + limited)
     base, limit = state.bases[m], state.limits[m]
     per_pull = mean_cost if base == 0.0 else base if base > 0.0 else -base * reward
     allowed = limit * per_pull
-    scale, width, size, worth = _mean_of_row(state, arms, pool, row, arm, 2 + m, stated, allowed)
+    scale, width, size, worth = _mean_of_row(
+        state, arms, pool, row, arm, 2 + m, 2 + limited, stated, allowed
+    )
     mean = mean_of(scale)
     given = -1.0
     if stated:
