@@ -534,5 +534,5 @@ def test_from_a_file_to_a_controller(csv, frame):
     controller.tell(arm, cost=1.0, reward=1.0, penalty={"bad": 0.0}, context="DE")
     assert sum(controller.pulls) == 1
     task = Task(problem.names, LIMITS, problem.scales, contexts=["DE"])
-    with pytest.raises(InputError, match="learn_from: context 'FR' is unknown; "):
+    with pytest.raises(InputError, match="context 'FR' is unknown; "):
         Controller(task, Resolve(), 500, learn_from=log)

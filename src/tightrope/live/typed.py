@@ -174,10 +174,8 @@ class TypedController(Controller):
             return arms
         if contexts is None:
             raise InputError("learn_from: has no contexts, which the task needs")
-        try:
-            kinds = {name: self.kind_of(name) for name in dict.fromkeys(contexts)}
-        except InputError as error:
-            raise InputError(f"learn_from: {error}") from None
+        names = dict.fromkeys(contexts)
+        kinds = {name: self.kind_of(name) for name in names}
         return np.array([kinds[name] for name in contexts]) * self._arms + arms
 
     def retire_arm(self, arm: int | str) -> None:
