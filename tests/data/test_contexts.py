@@ -18,6 +18,7 @@ from tightrope import (
     Results,
     Task,
     load_problem,
+    open_campaign,
     oracle,
     plan,
     read_log,
@@ -30,6 +31,7 @@ from tightrope.data.log import Log
 from tightrope.data.offpolicy import equally_likely
 from tightrope.data.profile import profile
 from tightrope.errors import InputError, LogWarning, ProblemError
+from tightrope.live.kinds import Told
 from tightrope.policies import FixedArm
 
 LIMITS = {"bad": Limit(0.4, per="pull")}
@@ -237,6 +239,24 @@ def test_a_fitted_problem_is_saved_and_loaded(rows, tmp_path):
     results = simulate(problem, "resolve", budgets=20, runs=2)
     results.save(tmp_path / "runs.npz")
     assert Results.load(tmp_path / "runs.npz") == results
+
+
+@pytest.mark.skipif("context" not in Told.__struct_fields__, reason="campaigns have no contexts")
+@pytest.mark.filterwarnings("ignore::tightrope.errors.LogWarning")
+def test_an_export_has_the_types_of_its_requests(tmp_path):
+    store, out = str(tmp_path / "store.db"), str(tmp_path / "log.jsonl")
+    task = Task(["a", "b"], LIMITS, costs=1, contexts=["x", "y"])
+    campaign = open_campaign(store, "nov", task=task, budget=100, policy="uniform-random", seed=3)
+    for number in range(60):
+        ticket = campaign.ask(context="xxy"[number % 3])
+        campaign.tell(ticket.id, reward=1.0, penalty=0.0)
+    assert main(["campaign", "export", store, "nov", "--out", out]) == 0
+    assert Problem.from_campaign(out).shares == {
+        "x": pytest.approx(2 / 3),
+        "y": pytest.approx(1 / 3),
+    }
+    with pytest.raises(InputError, match="context = 'q': must be left out; the export contains it"):
+        fit(out, context="q")
 
 
 # --- whole rows of a table --------------------------------------------------------------------

@@ -175,8 +175,9 @@ def _counted(names: Sequence[str], counts: Any, which: Sequence[int]) -> str:
     return listed([f"{names[k]!r} ({counts[k]:,})" for k in which], 6)
 
 
-def _warn(text: str) -> None:
-    warnings.warn(text, LogWarning, stacklevel=4)
+def _warn(text: str, frames: int = 4) -> None:
+    """Warn at the caller of the public function, so many frames above."""
+    warnings.warn(text, LogWarning, stacklevel=frames)
 
 
 def problem_of(
@@ -255,7 +256,8 @@ def arms_of(
     if few:
         _warn(
             f"pairs of an arm and a type with few rows (fewer than {least}) draw the arm's rows of"
-            f" all types: {listed(few, 6)}"
+            f" all types: {listed(few, 6)}",
+            5,
         )
     counts = np.bincount(kinds_of(whole, types), minlength=len(types))
     return found, dict(zip(types, counts.tolist(), strict=True))
