@@ -17,7 +17,7 @@ import numpy as np
 from tightrope.data.log import Log
 from tightrope.errors import InputError, LogWarning, TightropeError
 from tightrope.live.events import Event, event_of
-from tightrope.live.kinds import Amended, ArmAdded, Created, Stateful, Told
+from tightrope.live.kinds import Amended, ArmAdded, Created, Stateful, Told, TypesMerged
 from tightrope.live.ledger import Account
 from tightrope.live.log import first_event, read_lines
 from tightrope.live.snapshots import task_of
@@ -65,9 +65,8 @@ class _Tickets:
             self.task = with_arm(self.task, facts["name"], facts.get("cost"), facts.get("penalty"))
         elif isinstance(body, Told) and ticket is not None:
             self._tell(ticket, body, self.task)
-        elif body.kind == "types_merged":
-            ended, into = getattr(body, "name", None), getattr(body, "into", None)
-            self.types = [into if name == ended else name for name in self.types]
+        elif isinstance(body, TypesMerged):
+            self.types = [body.into if name == body.name else name for name in self.types]
         elif isinstance(body, Amended) and ticket in self.places:
             row = self.rows[self.places[ticket]]
             row[0] += self.accounts[0].amount(body.moves[1])
@@ -88,7 +87,7 @@ class _Tickets:
                 penalties.append(task.known[task.limit_names[m]][task.arms[body.arm]])
         self.places[ticket] = len(self.rows)
         self.arms.append(body.arm)
-        self.types.append(getattr(body, "context", None))
+        self.types.append(body.context)
         self.rows.append([cost, reward, *map(float, penalties)])
 
     def log(self, task: Task) -> Log:

@@ -19,9 +19,7 @@ from tightrope.problem.rows import Columns
 from tightrope.problem.task import Task
 from tightrope.problem.values import Floats, at, number, shown
 
-__all__ = ["ARM_KEYS", "Arm", "BernoulliArms", "as_arms", "in_order", "odds_of", "row_columns"]
-
-ARM_KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows", "weights")  # in TOML
+__all__ = ["Arm", "BernoulliArms", "as_arms", "in_order", "odds_of", "row_columns"]
 
 
 @cache

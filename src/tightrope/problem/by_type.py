@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tightrope.errors import ProblemError
-from tightrope.problem.arms import ARM_KEYS, Arm, as_arms, in_order
+from tightrope.problem.arms import Arm, as_arms, in_order
 from tightrope.problem.named import Named
 from tightrope.problem.tables import Moments
 from tightrope.problem.values import Floats
@@ -111,8 +111,6 @@ def arms_by_type(
         if isinstance(arms, Mapping):
             raise ProblemError("contexts: must say how often each type of the arms comes")
         return arms, ()
-    for name in set(shares).intersection(ARM_KEYS):
-        raise ProblemError(f"type {name!r}: must have another name; in TOML it is part of an arm")
     if not isinstance(arms, Mapping):
         return arms, further
     if set(arms) != set(shares):

@@ -10,9 +10,9 @@ import numpy as np
 
 from tightrope.errors import ProblemError
 from tightrope.files import require_writable, whole_file, write_text
-from tightrope.problem.arms import ARM_KEYS, Arm, row_columns
+from tightrope.problem.arms import Arm, row_columns
 from tightrope.problem.changes import Change, within
-from tightrope.problem.contexts import shares_of
+from tightrope.problem.contexts import ARM_KEYS, shares_of
 from tightrope.problem.distributions import outcome_from_toml
 from tightrope.problem.limits import as_limit
 from tightrope.problem.named import channel_names
