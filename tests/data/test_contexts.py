@@ -22,6 +22,7 @@ from tightrope import (
     oracle,
     plan,
     read_log,
+    replay,
     simulate,
 )
 from tightrope.cli import main
@@ -257,6 +258,20 @@ def test_an_export_has_the_types_of_its_requests(tmp_path):
         fit(out, context="q")
 
 
+def test_reports_from_before_a_campaign_had_types_are_left_out(tmp_path):
+    store, out = str(tmp_path / "store.db"), str(tmp_path / "log.jsonl")
+    task = Task(["a", "b"], LIMITS, costs=1)
+    campaign = open_campaign(store, "nov", task=task, budget=100, policy="uniform-random", seed=3)
+    for number in range(30):
+        if number == 10:
+            campaign.change(contexts=["x", "y"])
+        context = {"context": "xy"[number % 2]} if number >= 10 else {}
+        campaign.tell(campaign.ask(**context).id, reward=1.0, penalty=0.0)
+    assert main(["campaign", "export", store, "nov", "--out", out]) == 0
+    with pytest.warns(LogWarning, match="10 of 30 reports are left out, from before the campaign"):
+        assert read_log(out).contexts == ["x", "y"] * 10
+
+
 # --- whole rows of a table --------------------------------------------------------------------
 
 
@@ -490,6 +505,16 @@ def test_estimates_are_unbiased_and_their_intervals_cover():
         assert abs(np.mean(some)) < 4 * np.std(some) / 1000**0.5, name
         assert 0.93 <= covered[name] / 1000 <= 0.97, name
     assert np.std(errors["dr"]) < np.std(errors["ips"])
+
+
+def test_a_replay_is_unbiased_if_choices_depend_on_the_type():
+    """An arm's own rows are mostly of one type; the rows that a replay uses are not."""
+    full = table(4000)
+    log = logged(np.random.default_rng(6), full, CHANCE)
+    row = replay(log, LIMITS, FixedArm(1), budget=400, orders=20).rows[0]
+    truth, naive = full.outcomes[:, 0, 1].mean(), log.of_arm(0)[1].mean()
+    assert row.reward_rate.mean == pytest.approx(truth, abs=0.03)
+    assert abs(naive - truth) > 0.06
 
 
 def test_a_model_of_types_has_less_variance():

@@ -91,18 +91,20 @@ class _Tickets:
         self.rows.append([cost, reward, *map(float, penalties)])
 
     def log(self, task: Task) -> Log:
-        """The rows as a log; those from before the campaign had contexts are left out."""
+        """The rows as a log; those without a type, if others have one, are left out."""
         outcomes = np.ascontiguousarray(np.array(self.rows, dtype=np.float64).T)
         penalties = tuple(task.limit_names[m] for m in _own(task))
         log = Log(task.arms, penalties, np.array(self.arms), outcomes)
-        typed = np.array([name is not None for name in self.types])
+        missing = None if task.contexts is None else task.contexts.missing
+        types = [missing if name is None else name for name in self.types]
+        typed = np.array([name is not None for name in types])
         if not typed.any():
             return log
         if not typed.all():
             count = f"{np.count_nonzero(~typed):,} of {len(typed):,}"
             text = f"{count} reports are left out, from before the campaign had contexts"
             warnings.warn(text, LogWarning, stacklevel=4)
-        names = [name for name in self.types if name is not None]
+        names = [name for name in types if name is not None]
         kept = np.ascontiguousarray(outcomes[:, typed])
         return replace(log, chosen=log.chosen[typed], outcomes=kept, contexts=names)
 

@@ -34,7 +34,7 @@ def check_contexts(contexts: Sequence[str] | None, rows: int) -> None:
 
 def types_of(data: Log | FullTable) -> tuple[str, ...]:
     """The types of the rows, in the order of their names; none without contexts."""
-    found = () if data.contexts is None else data.contexts
+    found: Any = () if data.contexts is None else data.contexts
     return tuple(sorted({str(name) for name in found}, key=sort_key))  # an array has numpy's
 
 
