@@ -75,6 +75,20 @@ CHARTS = {
         ),
         most=6,
     ),
+    "arena-types.png": Chart(
+        "arena-types",
+        "{policy}: {types} types",
+        tuple(
+            Panel(
+                name,
+                {"within the limit": f"{name} regret within", "not": f"{name} regret beyond"},
+                log=False,
+                low=-10,
+                high=45,
+            )
+            for name in ("equal", "swap", "rare", "many", "routing")
+        ),
+    ),
     "benchmark-gpu.png": Chart(
         "gpu",
         "{policy}, {K} arms, {runs} runs",
@@ -186,7 +200,8 @@ def _draw_panel(axes: Any, panel: Panel, rows: Sequence[Row]) -> None:
     for at, (name, column) in enumerate(panel.columns.items()):
         look = {"marker": MARKERS[at], "color": COLOURS[at], "markersize": 6.5, "linestyle": ""}
         known = [(float(row[column]), y) for y, row in enumerate(rows) if row[column]]
-        axes.plot(*zip(*known, strict=True), **look, label=name, zorder=3, clip_on=False)
+        points = [x for x, _ in known], [y for _, y in known]
+        axes.plot(*points, **look, label=name, zorder=3, clip_on=False)
         for x, y in known:
             if len(rows) <= FEW and len(panel.columns) == 1:
                 axes.annotate(f"{x:.3g}", (x, y), (6, 0), textcoords="offset points", va="center")

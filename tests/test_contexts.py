@@ -21,6 +21,7 @@ from tightrope import (
     simulate,
 )
 from tightrope.data.tables import problem_of
+from tightrope.engine.planning import plan_jobs
 from tightrope.errors import InputError, ProblemError
 from tightrope.policies import FixedArm, parse_policy
 from tightrope.policies.base import set_up
@@ -179,6 +180,17 @@ def test_compiled_runs_are_those_of_plain_python(problem, policy, delay):
     for name in ("reward", "cost", "penalty", "pulls", "arm_cost", "queue"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(compiled, name))
     assert plain.pulls.shape[-1] == 2
+
+
+def test_a_run_and_its_setup_agree_on_the_base_of_a_limit(problem):
+    """The smallest cost, which the problem declares, decides on the base of a limit per pull."""
+    per_pull = Problem(
+        problem.typed, limits={"bad": Limit(0.3, per="pull")}, contexts=problem.shares
+    )
+    job = plan_jobs(per_pull, {"p": Resolve()}, [25.0], 2, seed=1, backend="cpu")["p", 25.0]
+    assert job.setup.bases == job.known.net_bases == per_pull.net_bases
+    assert job.setup.allowance == tuple(job.known.net_limits)
+    assert Controller(per_pull, Resolve(), budget=25).task.smallest_cost == 0.4
 
 
 def test_requests_come_in_the_shares_of_their_types():

@@ -14,6 +14,8 @@ import numpy as np
 from tightrope.arena.ranking import judged, ranked
 from tightrope.arena.report import standings_html, verdicts, write
 from tightrope.arena.rows import ArenaRow, Scene, row_of
+from tightrope.arena.typed_problems import ALL_TYPED
+from tightrope.arena.typed_problems import LISTED as TYPED_PROBLEMS
 from tightrope.callers import also_called, warn_caller
 from tightrope.engine.arguments import (
     budget_list,
@@ -129,6 +131,14 @@ class Match:
         """About how many pulls a run takes."""
         return self.budget / float(self.scene.problem.moments.cost.mean())
 
+    @property
+    def types(self) -> str:
+        """Whether the policy "uses" or "ignores" the types of requests; "" if there are none."""
+        problem = self.scene.problem
+        if not self.scene.typed:
+            return ""
+        return "uses" if self.policy.for_task(problem).contextual else "ignores"
+
     def request(self, runs: int) -> SimulationRequest:
         """What to ask the engine for."""
         policies = {self.label: self.policy}
@@ -157,16 +167,24 @@ class Arena:
         return standings_html(self.rows, self.budget)
 
 
-def default_policies() -> list[str]:
-    """The policies of the usual arena, as the shell writes them."""
-    return [
-        text for policy in POLICIES.values() for text in policy.contestants
-    ] + forgetful_policies()
+def default_policies(typed: bool = False) -> list[str]:
+    """The policies of the usual arena, as the shell writes them.
+
+    ``typed``: with those that are made for requests with types.
+    """
+    entered = [one for one in POLICIES.values() if typed or not one.contextual]
+    return [text for policy in entered for text in policy.contestants] + forgetful_policies()
 
 
 def forgetful_policies() -> list[str]:
     """The policies that take part only where the arms change."""
     return [text for policy in POLICIES.values() for text in policy.forgetful]
+
+
+def special_policies() -> list[str]:
+    """The policies that take part only where the arms change, or only where requests have types."""
+    typed = [one for one in POLICIES.values() if one.contextual]
+    return forgetful_policies() + [text for policy in typed for text in policy.contestants]
 
 
 def runs_at(runs: int, pulls: float) -> int:
@@ -218,8 +236,9 @@ def arena(
     thread_count(threads)  # before any folder is made
     sizes = budget_list(budgets or BUDGETS)
     scenes = scenes_of(problems or PROBLEMS)
-    named = policies_of(policies or default_policies())
-    matches, left_out = matches_of(scenes, named, sizes, () if policies else forgetful_policies())
+    typed = any(scene.typed for scene in scenes.values())
+    named = policies_of(policies or default_policies(typed))
+    matches, left_out = matches_of(scenes, named, sizes, () if policies else special_policies())
     if not problems and not budgets:
         matches, long = without_long_runs(matches)
         left_out += long
@@ -261,13 +280,19 @@ def scenes_of(problems: Problems) -> dict[str, Scene]:
     if isinstance(problems, Mapping):
         listed: list[tuple[str, Problem]] = list(problems.items())
     else:
-        listed = [_named_problem(one, at) for at, one in enumerate(problems)]
+        each = [one for given in problems for one in _members(given)]
+        listed = [_named_problem(one, at) for at, one in enumerate(each)]
     _require_distinct("problem", [name for name, _ in listed])
     for name, problem in listed:
         about = known.get(name, require_problem(problem).name or "your own")
         scenes[name] = Scene(name, about, problem)
         scenes[name].at(VERDICT * problem.scales.cost).require_feasible()
     return scenes
+
+
+def _members(problem: str | Problem) -> list[str | Problem]:
+    """The problems that a name stands for."""
+    return list(TYPED_PROBLEMS) if problem == ALL_TYPED else [problem]
 
 
 def _named_problem(problem: str | Problem, at: int) -> tuple[str, Problem]:
@@ -303,24 +328,25 @@ def matches_of(
     scenes: Mapping[str, Scene],
     policies: Mapping[str, Policy],
     budgets: Sequence[float],
-    forgetful: Sequence[str],
+    special: Sequence[str],
 ) -> tuple[list[Match], list[str]]:
     """The policies on each problem at each budget, and a sentence on those that cannot take part.
 
-    The ``forgetful`` take part only on problems whose arms change.
+    The ``special`` ones take part only where they fit: see ``special_policies``.
     """
     matches: list[Match] = []
     obstacles: dict[tuple[str, str], list[str]] = {}
     for name, scene in scenes.items():
         for label, policy in policies.items():
-            if label in forgetful and not scene.changes:
+            fits = scene.typed if policy.contextual else scene.changes
+            if label in special and not fits:
                 continue
             try:
                 places = {
                     budget: scene.at(budget * scene.problem.scales.cost) for budget in budgets
                 }
                 for budget, there in places.items():
-                    set_up(policy, there.problem, budget)
+                    set_up(policy.for_task(there.problem), there.problem, budget)
             except PolicyError as error:
                 obstacles[label, str(error)] = [*obstacles.get((label, str(error)), []), name]
                 continue
@@ -354,7 +380,13 @@ def _rows(matches: Sequence[Match], results: Sequence[Results]) -> list[ArenaRow
     best = {(scene, budget): scene.optimum(budget) for scene, budget in places}
     return ranked(
         [
-            row_of(match.scene, found, match.policy.knows, best[match.scene, match.cost_budget])
+            row_of(
+                match.scene,
+                found,
+                match.policy.knows,
+                best[match.scene, match.cost_budget],
+                match.types,
+            )
             for match, found in zip(matches, results, strict=True)
         ]
     )
@@ -368,7 +400,8 @@ def facts_of(
     counts = {row.budget: row.runs for row in sorted(rows, key=lambda row: row.budget)}
     fewer = [f"{count:,} at {budget:,g}" for budget, count in counts.items() if count < runs]
     whole = len({(row.problem, row.budget) for row in rows}) == len(problems) * len(counts)
-    options = _options(problems, labels, list(counts), whole)
+    usual = default_policies(any(row.types for row in rows))
+    options = _options(problems, labels, list(counts), whole, usual)
     return [
         ("Problems", str(len(problems))),
         ("Policies", str(len(labels))),
@@ -382,14 +415,19 @@ def facts_of(
 
 
 def _options(
-    problems: Iterable[str], labels: Iterable[str], budgets: Sequence[float], whole: bool
+    problems: Iterable[str],
+    labels: Iterable[str],
+    budgets: Sequence[float],
+    whole: bool,
+    policies: Sequence[str],
 ) -> str:
     """The shell's options for what is not the default; ``whole``: no budget is left out."""
-    told = ""
-    usual = tuple(problems) == PROBLEMS
+    told, names = "", tuple(problems)
+    usual = names == PROBLEMS
     if not usual:
-        told += "".join(f" --problem {name}" for name in problems)
-    if set(labels) != set(default_policies()):
+        short = [ALL_TYPED] if names == tuple(TYPED_PROBLEMS) else names
+        told += "".join(f" --problem {name}" for name in short)
+    if set(labels) != set(policies):
         told += "".join(f" --policy {label}" for label in labels)
     if tuple(budgets) != BUDGETS or (usual and whole):
         told += "".join(f" --budget {budget:g}" for budget in budgets)

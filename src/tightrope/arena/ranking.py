@@ -173,6 +173,7 @@ class Standing:
     worst: float  # the largest mean violation, as a share of the limit
     worst_p99: float  # the largest 99th percentile of a run's violation, likewise
     broken: float  # the mean over problems of P(limit broken)
+    types: str = ""  # whether it "uses" or "ignores" types, if some requests have them
 
 
 def standings(rows: Sequence[ArenaRow], budget: float) -> list[Standing]:
@@ -206,4 +207,5 @@ def _standing(label: str, rows: Sequence[ArenaRow]) -> Standing:
         worst=max(row.violation_share for row in rows),
         worst_p99=max(row.violation_p99_share for row in rows),
         broken=sum(row.broken for row in rows) / len(rows),
+        types=max(row.types for row in rows),
     )

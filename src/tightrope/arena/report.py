@@ -67,6 +67,8 @@ NOTES = [
     " the limits' prices, which has the same mean as the rewards and less noise.",
     "Where the arms change, OPT(B) knows when and how. Policies that forget (window0, discount0)"
     " take part only there.",
+    "Where requests have types, OPT(B) sees them. A policy that ignores types sees the average over"
+    " all types.",
     "Budgets are in largest costs of one pull, so that problems compare: B = 1,000 is 20,000 ms on"
     " wireless, whose longest transmission takes 20 ms. cost_budget in the CSV file is in the"
     " problem's own unit.",
@@ -79,6 +81,7 @@ NOTES = [
 ]
 
 STANDINGS = {  # meanings of the columns
+    "types": "whether the policy uses the types of requests or ignores them",
     "keeps the limit": "number of problems on which it is shown to keep the limit",
     "rank 1": "number of problems on which it keeps the limit with the lowest regret, with ties",
     "median regret": "share of OPT(B), over the problems where it keeps the limit and the regret"
@@ -89,6 +92,7 @@ STANDINGS = {  # meanings of the columns
 }
 NUMBERS = {
     "budget": "in largest costs of one pull",
+    "types": "whether the policy uses the types of requests or ignores them",
     "rank": "within the problem and budget; = is a tie, – knows the distributions",
     "limit": "keeps, breaks or unclear: see the notes",
     "regret": "OPT(B) less the mean reward, ± half of its 95 % interval",
@@ -208,7 +212,8 @@ def _size(scene: Scene) -> str:
     named = [f"{name} " * problem.task.has_named_limits for name in problem.limit_names]
     told = [f"{k.number:g}" + k.suffix for k in problem.limit_kinds]
     limits = ", ".join(f"{a}{limit}" for a, limit in zip(named, told, strict=True))
-    count = f"{problem.arm_count} arms, {problem.penalty_count} limit"
+    types = f" for {len(problem.shares)} types" * scene.typed
+    count = f"{problem.arm_count} arms{types}, {problem.penalty_count} limit"
     size = f"{count}{'s' * (problem.penalty_count != 1)} ({limits})"
     return size if problem.depends_on_budget else f"{size}, slack {percent(scene.slack)}"
 
@@ -225,6 +230,7 @@ def standings_table(rows: Sequence[ArenaRow], budget: float) -> Table:
     kept = [one.keeps / one.problems for one in found]
     columns = [
         texts("policy", [titled(one.policy, one.knows) for one in found]),
+        *_types_column([one.types for one in found]),
         Column(
             "keeps the limit",
             found,
@@ -265,6 +271,7 @@ def _numbers(rows: Sequence[ArenaRow], budget: float) -> Table:
         Column("budget", [row.budget for row in rows], six),
         Column("rank", rows, _rank_text, lambda row: row.rank),
         texts("policy", policies, tones=red(tones)),
+        *_types_column([row.types for row in rows]),
         names("limit", [row.kept for row in rows], tones=tones),
         Column("regret", rows, _regret_text, lambda row: row.regret),
         Column("of OPT(B)", [row.regret_share for row in rows], percent),
@@ -294,6 +301,11 @@ def _numbers(rows: Sequence[ArenaRow], budget: float) -> Table:
         meanings=NUMBERS,
         filters={"problem": None, "budget": six(budget), "policy": None, "limit": None},
     )
+
+
+def _types_column(types: Sequence[str]) -> list[Column]:
+    """Which policies use the types of requests; no column if requests have none."""
+    return [names("types", types)] if any(types) else []
 
 
 def _rank_text(row: ArenaRow) -> str:

@@ -69,6 +69,11 @@ class Scene:
         """Whether its arms change."""
         return bool(self.problem.changes)
 
+    @property
+    def typed(self) -> bool:
+        """Whether its requests have types."""
+        return self.problem.contexts is not None
+
     @cached_property
     def settled(self) -> Problem:
         """The problem, at a usual budget if a limit is in total."""
@@ -89,7 +94,7 @@ class Scene:
         the limits' prices: a policy that steers by the penalties earns their luck at that price.
         """
         scales, moments = self.problem.scales, self.problem.moments
-        if self.changes or self.problem.contexts is not None:
+        if self.changes or self.typed:
             return runs.reward * scales.reward
         prices = self.prices * scales.penalties  # of a normalised penalty
         gains = moments.reward_rate * scales.reward - moments.penalty_rate @ prices
@@ -114,7 +119,7 @@ class Scene:
         types of requests it always does.
         """
         phases = (phase.problem for phase in self.settled.phases)
-        return self.problem.contexts is not None or any(map(_off_one_plane, phases))
+        return self.typed or any(map(_off_one_plane, phases))
 
     def require_feasible(self) -> None:
         """InfeasibleError if no mixture of the arms keeps the limits."""
@@ -167,7 +172,8 @@ class ArenaRow:
     ``violations``: the mean violation by the limits' names.
 
     ``steps``: all pulls of all runs. ``decision_ns``: nanoseconds of elapsed time per pull.
-    ``rank``: from 1, None if not ranked; ``tied``: another has the same.
+    ``rank``: from 1, None if not ranked; ``tied``: another has the same. ``types``: whether the
+    policy "uses" or "ignores" the types of requests; "" if there are none.
     """
 
     problem: str
@@ -209,6 +215,7 @@ class ArenaRow:
     backend: str
     rank: int | None = None
     tied: bool = False
+    types: str = ""
 
     @property
     def breaks(self) -> bool:
@@ -229,7 +236,9 @@ class ArenaRow:
         }
 
 
-def row_of(scene: Scene, results: Results, knows: str, best: float | None) -> ArenaRow:
+def row_of(
+    scene: Scene, results: Results, knows: str, best: float | None, types: str = ""
+) -> ArenaRow:
     """The row of results that hold one policy at one budget; ``best`` is OPT(B)."""
     (record,), (budget,), problem = results.records, results.budgets, scene.problem
     runs = record.normalised_runs[0]
@@ -260,6 +269,7 @@ def row_of(scene: Scene, results: Results, knows: str, best: float | None) -> Ar
         steps=steps,
         decision_ns=1e9 * record.seconds[0] / steps,
         backend=record.backend,
+        types=types,
     )
 
 

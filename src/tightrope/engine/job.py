@@ -67,7 +67,7 @@ class Job:
     @property
     def known(self) -> Known:
         """What a run's state is made for: the problem, or its task over rows."""
-        return self.problem.stated.over_rows if self.aware else self.problem
+        return self.problem.over_rows if self.aware else self.problem
 
     @property
     def arm_count(self) -> int:

@@ -67,7 +67,7 @@ class Requests:
         self._mix, self._arms = type_mix(problem).tolist(), problem.arm_count
         self.typed = bool(self._mix)
         aware = self.typed and policy.contextual
-        self.known: Known = problem.stated.over_rows if aware else problem
+        self.known: Known = problem.over_rows if aware else problem
         phases = [phase.problem for phase in problem.phases]
         self._tables = [one.tables() for one in (problem.by_type if self.typed else phases)]
 

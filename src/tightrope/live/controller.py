@@ -98,7 +98,7 @@ class Controller(MovingRun):
             raise InputError(f"policy = {shown(policy)}: must be a policy, such as LyOn()")
         task.normal_budget(budget)
         seed, policy = seed_number(seed), policy.for_task(task)
-        known = task.stated.over_rows if policy.contextual else task
+        known = task.over_rows if policy.contextual else task
         state = new_state(known, policy, budget)
         if isinstance(task, Problem):
             warn_infeasible(task, [float(budget)])

@@ -46,6 +46,8 @@ from tightrope.policies.rivals.identify_resolve import IdentifyResolve as Identi
 from tightrope.policies.rivals.control_budget import ControlBudget as ControlBudget
 from tightrope.policies.rivals.lagrange_bwk import LagrangeBwK as LagrangeBwK
 from tightrope.policies.rivals.sw_ucb_lp import SWUCBLP as SWUCBLP
+from tightrope.policies.rivals.ucb_alp import UCBALP as UCBALP
+from tightrope.policies.rivals.pgd_prices import PGDPrices as PGDPrices
 from tightrope.policies.rivals.budgeted_ts import BudgetedTS as BudgetedTS
 from tightrope.policies.rivals.omega_ucb import OmegaUCB as OmegaUCB
 

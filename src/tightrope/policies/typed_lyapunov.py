@@ -19,7 +19,6 @@ Letters: T types, K arms, row = type * K + arm, M limits, C = 2 + M channels.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, NamedTuple
@@ -38,6 +37,7 @@ from tightrope.policies.base import (
 from tightrope.policies.choice import WORDS, ChoicePolicy
 from tightrope.policies.lyoff import LyOff
 from tightrope.policies.lyon import LyOn
+from tightrope.policies.parts.by_type import best_row, find_root
 from tightrope.policies.state import Array, State
 from tightrope.problem import Problem, Task, require_unchanging
 from tightrope.problem.values import Floats
@@ -46,7 +46,6 @@ __all__ = ["TypedLyOff", "TypedLyOn"]
 
 # The constants: V, the sign of the penalty's bonus, 2 alpha and known costs are those of LyOn.
 V, ARMS, DELTA, EXPLORE, MEANS = 0, 4, 5, 6, 7
-ROUNDS = 100  # of Newton's method at most; it ends by itself
 
 clock_of, reward_terms, penalty_terms = LyOn.clock, LyOn.reward_terms, LyOn.penalty_terms
 reward_index, penalty_index = LyOn.reward_index, LyOn.penalty_index
@@ -264,38 +263,7 @@ def _find_index(
     scratch.cost[row], scratch.gain[row] = cost / pulls, -index
 
 
-# The price of a unit of cost.
-
-
 def _best_at_the_root(scratch: RowIndices, kind: int, count: int) -> int:
-    """Find theta by Newton's method; the row of the type's best arm at this theta.
-
-    The first round ends at or below the root, since the sum is convex in theta; the others rise.
-    """
-    theta = scratch.theta[0]
-    for turn in range(ROUNDS):
-        value = cost = 0.0
-        for first in range(0, len(scratch.cost), count):
-            row = _best(scratch, first, count, theta)
-            paid = scratch.share[row] * scratch.cost[row]
-            cost += paid
-            value += paid * scratch.gain[row]
-        if cost <= 0.0:
-            break
-        found = value / cost
-        if found == theta or (turn > 0 and found < theta):
-            break
-        theta = found
-    scratch.theta[0] = theta
-    return _best(scratch, kind * count, count, theta)
-
-
-def _best(scratch: RowIndices, first: int, count: int, theta: float) -> int:
-    """The row with the largest value among a type's; its first one if no cost is known."""
-    found, best = first, -math.inf
-    for row in range(first, first + count):
-        if scratch.cost[row] > 0.0:
-            value = scratch.cost[row] * (scratch.gain[row] - theta)
-            if value > best:
-                found, best = row, value
-    return found
+    """Find theta; the row of the type's best arm at this theta."""
+    find_root(scratch.theta, scratch.share, scratch.cost, scratch.gain, count)
+    return best_row(scratch.cost, scratch.gain, kind * count, count, scratch.theta[0])

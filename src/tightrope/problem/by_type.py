@@ -58,6 +58,11 @@ class ByType:
         return tuple(replace(cast(Any, self), arms=arms, **plain) for arms in self.typed.values())
 
     @cached_property
+    def over_rows(self) -> Task:
+        """The problem's task over rows: see ``Task.over_rows``."""
+        return cast("Problem", self).task.over_rows
+
+    @cached_property
     def row_moments(self) -> Moments:
         """The moments of every row, ``type * K + arm``; those of the arms without contexts."""
         if self.contexts is None:

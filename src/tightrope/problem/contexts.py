@@ -31,6 +31,7 @@ KEYS = ("most", "missing", "merged")  # of a TOML table, besides the names
 OTHER = "(other)"  # the type that the rest share
 # The entries of an arm in TOML, which stand beside its tables for each type.
 ARM_KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows", "weights")
+ROUNDING = 1e-12  # of a sum of shares
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,8 @@ def shares_of(contexts: Mapping[str, Any]) -> dict[str, float]:
             raise ProblemError(f"contexts: {name} = {shown(value)}: must be above 0")
         found[name] = share
     total = sum(found.values())
+    if abs(total - 1.0) < ROUNDING:  # shares that were written stay what they are
+        return found
     return {name: share / total for name, share in found.items()}
 
 
