@@ -171,7 +171,7 @@ INSIDE = {
     "IndexPolicy": "functions decide",
     "InformedPolicy": "needs_laws",
     "Limit": "number weights base plain table",
-    "Problem": "tables declared normal_smallest_cost from_table",
+    "Problem": "tables declared normal_smallest_cost from_toml_table",
     "Scales": "for_limits channels penalties",
     "Share": "number of weights base plain table",
     "Task": "task limit_values normal_smallest_cost normal_known knows_something"

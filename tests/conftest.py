@@ -58,6 +58,14 @@ def plain_terminal(monkeypatch):
         monkeypatch.delenv(name, raising=False)
 
 
+@pytest.fixture(autouse=True)
+def no_compiler_beside():
+    """A compiler in another thread saves and restores the filters of warnings of all threads."""
+    yield
+    if background := sys.modules.get("tightrope.live.background"):
+        background.Background.wait()
+
+
 @pytest.fixture
 def start_python():
     """Starts Python with these arguments; the process ends with the test, however that ends."""

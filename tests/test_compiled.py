@@ -10,6 +10,7 @@ import sys
 import numba
 import numpy as np
 import pytest
+from llvmlite.binding import newpassmanagers
 from numba.core import caching
 
 from tests.problems import compilations
@@ -24,6 +25,12 @@ def test_the_cache_has_the_parts_that_ours_replaces():
     assert {"cache_path", "filename_base", "source_stamp"} <= set(
         inspect.signature(caching.IndexDataCacheFile.__init__).parameters
     )
+
+
+def test_pass_managers_are_freed():
+    """If this fails with a newer llvmlite that frees them itself, ours can go."""
+    for kind in (newpassmanagers.ModulePassManager, newpassmanagers.FunctionPassManager):
+        assert kind._dispose is newpassmanagers.NewPassManager._dispose
 
 
 def test_arrays_are_those_that_the_blocks_table_tells():

@@ -34,7 +34,7 @@ __all__ = ["Results", "SummaryRow", "require_results_name"]
 FORMAT = 1  # version of the file format; files of other versions are refused
 ROWS, WEIGHTS = "observed_rows", "observed_weights"  # arrays of a problem with very many rows
 FACTS = ("version", "seed", "budgets", "complete", "delay", "lost")  # in a file's header
-NOT_IN_HEADER = ("normalised_runs", "scales")  # fields of a record that a file's header leaves out
+NOT_IN_HEADER = ("normalised_runs", "scales", "pulls_by_type")  # fields of a record
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -305,7 +305,7 @@ def _known_of(text: str, said: Mapping[str, Declared]) -> Known:
     """The problem in a file, or its task if its rows are among the arrays."""
     table = table_of(text)
     if "rows" not in table:
-        return Problem.from_table(table)
+        return Problem.from_toml_table(table)
     arms = table.get("arms")
     if not isinstance(arms, list) or not all(isinstance(arm, dict) for arm in arms):
         raise ProblemError(f"arms = {shown(arms)}: must be [[arms]] tables")
@@ -322,7 +322,7 @@ def _known_of(text: str, said: Mapping[str, Declared]) -> Known:
 
 def _problem(text: str, arrays: Mapping[str, npt.NDArray[Any]]) -> Problem:
     rows = Rows(arrays[ROWS], arrays.get(WEIGHTS)) if ROWS in arrays else None
-    return Problem.from_table(table_of(text), rows)
+    return Problem.from_toml_table(table_of(text), rows)
 
 
 LAST = {"penalty": "M", "pulls": "K", "arm_cost": "K", "queue": "M", "queue_max": "M"}
@@ -389,6 +389,7 @@ def _merge_records(records: Sequence[Record], order: npt.NDArray[np.int64]) -> R
     return replace(
         records[0],
         normalised_runs=Runs.join([r.normalised_runs for r in records], axis=1)[:, order],
+        pulls_by_type=None,
         seconds=tuple(np.sum([record.seconds for record in records], axis=0).tolist()),
         compile_seconds=sum(record.compile_seconds for record in records),
     )

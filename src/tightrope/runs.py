@@ -7,7 +7,7 @@ Letters: G budgets, R runs, K arms, M penalties. Engines and files hold runs in 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -57,6 +57,16 @@ class Runs:
         """The runs at a numpy index of the first dimensions (budgets, runs)."""
         return Runs.of(lambda name: getattr(self, name)[key])
 
+    def over_types(self, arms: int) -> Runs:
+        """The same runs, with rows ``type * K + arm`` summed over the types, for K ``arms``."""
+        if self.pulls.shape[-1] == arms:
+            return self
+
+        def summed(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            return np.asarray(rows.reshape(*rows.shape[:-1], -1, arms).sum(axis=-2))
+
+        return replace(self, pulls=summed(self.pulls), arm_cost=summed(self.arm_cost))
+
     def in_units(self, scales: Scales) -> Runs:
         """These normalised runs in the user's units, given the ``scales`` of these units."""
         if all(scale == 1.0 for scale in scales.channels):
@@ -89,6 +99,7 @@ class Record:
     knows: str = ""  # its knowledge about the arms: "laws", a declared fact, or ""
     policy: str = ""  # the policy's repr; "" if unknown
     scales: Scales = NORMALISED
+    pulls_by_type: npt.NDArray[np.int64] | None = None  # [G, R, T, K] if it uses types; not saved
 
     @cached_property
     def runs(self) -> Runs:

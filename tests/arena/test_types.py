@@ -7,7 +7,7 @@ import csv
 import numpy as np
 import pytest
 
-from tightrope import Problem, arena, oracle, ready_problem
+from tightrope import Problem, arena, oracle, ready_problem, simulate
 from tightrope.arena.contest import (
     default_policies,
     facts_of,
@@ -104,3 +104,14 @@ def test_the_page_says_how_to_have_it_again():
     assert again.startswith(
         f"tightrope arena --problem {ALL_TYPED} --policy uniform-random --budget"
     )
+
+
+@pytest.mark.parametrize("policy", ["resolve", "resolve:risk=0.01"])
+def test_equal_types_cost_less_than_one_percent(policy):
+    """Measured with 2,000 runs: 0.5 % of the reward, with an error of 0.1 %."""
+    typed = ready_problem(EQUAL)
+    plain, same = (
+        simulate(one, policy, budgets=1000, runs=400, seed=3, progress=False)[policy].runs.reward
+        for one in (typed.by_type[0], typed)
+    )
+    assert same.mean() > 0.99 * plain.mean()

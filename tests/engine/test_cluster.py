@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 from tests.problems import equal
-from tightrope import LyOff, LyOn, Policy, simulate
+from tightrope import FullTable, LyOff, LyOn, Policy, Problem, simulate
 from tightrope.engine import cluster as tasks
 from tightrope.errors import BackendError, InputError, PolicyError
 from tightrope.policies.base import Setup, limits_of
@@ -116,6 +116,21 @@ def test_any_workers_give_the_bits_of_a_run_here(connected, paper):
     assert told[-1] == pytest.approx(1)
     assert ray.is_initialized(), "it was the user who connected"
     assert equal(here, simulate(paper, policies, **options, backend="ray", threads=1))
+
+
+def test_whole_rows_of_a_table_are_drawn_there(connected):
+    """With types of requests, whose pulls come back too."""
+    outcomes = np.random.default_rng(1).random((40, 2, 3)).round()
+    outcomes[:, :, 0] = 1.0
+    table = FullTable(["a", "b"], ["bad"], outcomes, contexts=["x", "y"] * 20)
+    problem = Problem.from_table(table, {"bad": "60% per pull"})
+    there, here = (
+        simulate(problem, "resolve", budgets=20, runs=4, backend=backend)
+        for backend in ("ray", "cpu")
+    )
+    assert there == here
+    pulls = [one["resolve"].pulls_by_type for one in (there, here)]
+    np.testing.assert_array_equal(*pulls)
 
 
 def test_late_and_lost_outcomes_are_so_there(connected, paper):

@@ -292,7 +292,7 @@ def test_it_takes_no_turn_and_no_lock_of_the_writers(tmp_path):
 
 
 def test_only_what_is_looked_at_is_followed(monkeypatch):
-    monkeypatch.setattr(watching, "LOOKED_AT", 0.05)
+    monkeypatch.setattr(watching, "LOOKED_AT", 0.5)
     store = MemoryStore()
     pull(plain_campaign(store), 10, random.Random(1))
     watch = Watch(store, looking(store))

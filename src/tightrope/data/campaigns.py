@@ -8,19 +8,20 @@ out.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from tightrope.data.log import Log
-from tightrope.errors import InputError, TightropeError
+from tightrope.errors import InputError, LogWarning, TightropeError
 from tightrope.live.events import Event, event_of
-from tightrope.live.kinds import Amended, ArmAdded, Created, Stateful, Told
+from tightrope.live.kinds import Amended, ArmAdded, Created, Stateful, Told, TypesMerged
 from tightrope.live.ledger import Account
 from tightrope.live.log import first_event, read_lines
 from tightrope.live.snapshots import task_of
-from tightrope.problem import Task
+from tightrope.problem import Task, Types
 from tightrope.problem.changed import with_arm
 from tightrope.problem.values import shown
 
@@ -44,6 +45,7 @@ class _Tickets:
     arms: list[int] = field(default_factory=list)
     rows: list[list[float]] = field(default_factory=list)  # cost, reward, own penalties
     places: dict[str, int] = field(default_factory=dict)  # the row of a ticket
+    types: list[str | None] = field(default_factory=list)  # of each row, if it has one
 
     def take(self, event: Event) -> None:
         """Process one event."""
@@ -63,6 +65,8 @@ class _Tickets:
             self.task = with_arm(self.task, facts["name"], facts.get("cost"), facts.get("penalty"))
         elif isinstance(body, Told) and ticket is not None:
             self._tell(ticket, body, self.task)
+        elif isinstance(body, TypesMerged):
+            self.types = [body.into if name == body.name else name for name in self.types]
         elif isinstance(body, Amended) and ticket in self.places:
             row = self.rows[self.places[ticket]]
             row[0] += self.accounts[0].amount(body.moves[1])
@@ -83,7 +87,26 @@ class _Tickets:
                 penalties.append(task.known[task.limit_names[m]][task.arms[body.arm]])
         self.places[ticket] = len(self.rows)
         self.arms.append(body.arm)
+        self.types.append(body.context)
         self.rows.append([cost, reward, *map(float, penalties)])
+
+    def log(self, task: Task) -> Log:
+        """The rows as a log; those without a type, if others have one, are left out."""
+        outcomes = np.ascontiguousarray(np.array(self.rows, dtype=np.float64).T)
+        penalties = tuple(task.limit_names[m] for m in _own(task))
+        log = Log(task.arms, penalties, np.array(self.arms), outcomes)
+        missing = task.contexts.missing if isinstance(task.contexts, Types) else None
+        types = [missing if name is None else name for name in self.types]
+        typed = np.array([name is not None for name in types])
+        if not typed.any():
+            return log
+        if not typed.all():
+            count = f"{np.count_nonzero(~typed):,} of {len(typed):,}"
+            text = f"{count} reports are left out, from before the campaign had contexts"
+            warnings.warn(text, LogWarning, stacklevel=4)
+        names = [name for name in types if name is not None]
+        kept = np.ascontiguousarray(outcomes[:, typed])
+        return replace(log, chosen=log.chosen[typed], outcomes=kept, contexts=names)
 
 
 def _own(task: Task) -> list[int]:
@@ -120,6 +143,4 @@ def read_export(
     if not tickets.rows:
         raise InputError(f"log {text!r}: has no reported ticket; must have at least one")
     task = tickets.task
-    outcomes = np.ascontiguousarray(np.array(tickets.rows, dtype=np.float64).T)
-    penalties = tuple(task.limit_names[m] for m in _own(task))
-    return Export(Log(task.arms, penalties, np.array(tickets.arms), outcomes), task)
+    return Export(tickets.log(task), task)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.data.by_type import TypeRow, rows_of_types
 from tightrope.engine.arguments import run_numbers, seed_number
 from tightrope.engine.progress import Progress
 from tightrope.engine.simulation import SimulationRequest, SimulationSettings, make
@@ -268,6 +269,7 @@ class Sample:
     violation: Floats  # [D, n, M] in each limit's own unit, minus the limit
     limits: Floats  # [M]
     limit_names: tuple[str, ...]
+    by_type: tuple[TypeRow, ...] = ()
 
     @property
     def runs(self) -> int:
@@ -347,6 +349,7 @@ def _pooled(results: Sequence[Results], label: str, g: int) -> Sample:
         violation=np.array([violations(problem, one, budget) for one in runs]),
         limits=np.array(problem.limits, np.float64),
         limit_names=problem.limit_names,
+        by_type=rows_of_types(results, label, g),
     )
 
 
@@ -365,6 +368,8 @@ def log_notes(
     told += [
         f"The log's part of the errors is from {draws} draws of the Bayesian bootstrap over rows."
     ]
+    if problem.contexts is not None:
+        told.append("How often each type of request comes counts as known.")
     others = [name for name in problem.names if name not in varied]
     if others:
         told.append(f"Arms with distributions count as known: {', '.join(others)}.")

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.data.adaptive import caveat
-from tightrope.data.log import Log
+from tightrope.data.log import Log, kinds_of, types_of
 from tightrope.data.reading import format_of, penalty_columns, read_log
 from tightrope.errors import InputError, LogWarning, ProblemError, nearest
 from tightrope.names import listed
@@ -26,9 +26,21 @@ from tightrope.problem.values import Floats, shown
 if TYPE_CHECKING:
     from tightrope.data.campaigns import Export
 
-__all__ = ["FEW_ROWS", "Fitted", "fit", "problem_of", "rows_by_arm", "scale_of"]
+__all__ = [
+    "FEW_OF_TYPE",
+    "FEW_ROWS",
+    "Fitted",
+    "arms_of",
+    "fit",
+    "problem_of",
+    "rows_by_arm",
+    "rows_by_type",
+    "scale_of",
+    "scales_of",
+]
 
 FEW_ROWS = 30  # an arm with fewer rows is named in a warning
+FEW_OF_TYPE = 10  # with fewer rows of a type, an arm draws its rows of all types
 FEW_ARMS = 32  # whose rows are found by looking for each of them
 UNBALANCED = 100  # ratio of the most to the fewest rows of an arm from which to warn
 STEPS = (1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)  # the digits of inferred scales
@@ -78,7 +90,8 @@ def fit(
         if format_of(source, format) == "campaign":
             from tightrope.data.campaigns import read_export
 
-            given = {role: columns.get(role) for role in ("arm", "cost", "reward", "propensity")}
+            roles = ("arm", "cost", "reward", "propensity", "context")
+            given = {role: columns.get(role) for role in roles}
             found = read_export(source, archives, **given, penalty=penalty)
             log = found.log
             limits = found.task.limits if limits is None else limits
@@ -90,8 +103,8 @@ def fit(
         else:
             penalty = _penalty_columns(penalty, limits)
             log = read_log(source, penalty=penalty, format=format, **columns)
-        log = chosen_arms(log, min_rows, without)
-        problem = _problem_of(log, limits, scales, name)
+        whole, log = log, chosen_arms(log, min_rows, without)
+        problem = _problem_of(log, whole, limits, scales, name)
     for one in said:
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     told = tuple(str(one.message) for one in said if issubclass(one.category, LogWarning))
@@ -162,8 +175,9 @@ def _counted(names: Sequence[str], counts: Any, which: Sequence[int]) -> str:
     return listed([f"{names[k]!r} ({counts[k]:,})" for k in which], 6)
 
 
-def _warn(text: str) -> None:
-    warnings.warn(text, LogWarning, stacklevel=4)
+def _warn(text: str, frames: int = 4) -> None:
+    """Warn at the caller of the public function, so many frames above."""
+    warnings.warn(text, LogWarning, stacklevel=frames)
 
 
 def problem_of(
@@ -180,12 +194,17 @@ def problem_of(
     If the log has propensities, an arm's rows are drawn in proportion to 1 / propensity, as if the
     arm had been pulled every time.
     """
-    return _problem_of(chosen_arms(log, min_rows, without), limits, scales, name)
+    return _problem_of(chosen_arms(log, min_rows, without), log, limits, scales, name)
 
 
 def _problem_of(
-    log: Log, limits: Mapping[str, float | str | Kind] | None, scales: object, name: str
+    log: Log,
+    whole: Log,
+    limits: Mapping[str, float | str | Kind] | None,
+    scales: object,
+    name: str,
 ) -> Problem:
+    """The problem of a log; ``whole``: with the rows of the arms that were left out, too."""
     own = _own_penalties(limits)
     for limit in own:
         if limit not in log.penalties:
@@ -194,7 +213,6 @@ def _problem_of(
     loose = [penalty for penalty in log.penalties if penalty not in (limits or {})]
     if loose:
         _warn(f"no limit, so it is not in the problem: penalty {listed(loose, 6)}")
-    rows = [0, 1, *(2 + list(log.penalties).index(limit) for limit in own)]
     found = _scales(log, own, scales)
     for k in np.flatnonzero(
         np.bincount(log.chosen, log.outcomes[0], len(log.arms)) == 0.0
@@ -207,17 +225,71 @@ def _problem_of(
     known = caveat(log)
     if known:
         _warn(known)
-    arms = []
-    for k, places in enumerate(rows_by_arm(log)):
-        arm = Arm.from_columns(log.arms[k], _columns_of(log, places, rows), own)
-        if log.propensity is not None:
-            arm = arm.weighted(1.0 / log.propensity[places])
-        arms.append(arm)
+    arms, shares = arms_of(log, own, whole, FEW_OF_TYPE)
+    more: Any = {"scales": found, "name": name, "caveat": known, "contexts": shares}
     if isinstance(scales, Scales):
-        return Problem(arms, limits=limits or {}, scales=found, name=name, caveat=known)
-    problem = Problem(arms, limits=Named(limits or {}), scales=found, name=name, caveat=known)
+        return Problem(arms, limits=limits or {}, **more)
+    problem = Problem(arms, limits=Named(limits or {}), **more)
     check_limits_of_data(problem.stated, limits)
     return problem
+
+
+def arms_of(
+    log: Log, own: Sequence[str], whole: Log, least: int = 1
+) -> tuple[Any, dict[str, float] | None]:
+    """Arms that draw the log's rows, by type if it has contexts, and how often each type comes.
+
+    ``own``: the penalties of the arms. ``whole``: the log whose rows are all requests. With fewer
+    than ``least`` rows of a type, an arm draws its rows of all types; a warning names such pairs.
+    """
+    rows = [0, 1, *(2 + list(log.penalties).index(limit) for limit in own)]
+    pooled = [_arm(log, k, places, rows, own) for k, places in enumerate(rows_by_arm(log))]
+    if not (types := types_of(whole)):
+        return pooled, None
+    found: dict[str, list[Arm]] = {name: [] for name in types}
+    few = []
+    for k, parts in enumerate(rows_by_type(log, types)):
+        for name, places in zip(types, parts, strict=True):
+            enough = len(places) >= least
+            found[name].append(_arm(log, k, places, rows, own, name) if enough else pooled[k])
+            few += [] if enough else [f"{log.arms[k]!r} for {name!r} ({len(places)})"]
+    if few:
+        _warn(
+            f"pairs of an arm and a type with few rows (fewer than {least}) draw the arm's rows of"
+            f" all types: {listed(few, 6)}",
+            5,
+        )
+    counts = np.bincount(kinds_of(whole, types), minlength=len(types))
+    return found, dict(zip(types, counts.tolist(), strict=True))
+
+
+def _arm(
+    log: Log,
+    k: int,
+    places: npt.NDArray[np.int64],
+    rows: Sequence[int],
+    own: Sequence[str],
+    kind: str | None = None,
+) -> Arm:
+    """The arm that draws the log's rows at some places, those of a type if one is given."""
+    columns = _columns_of(log, places, rows)
+    if kind is not None and not columns[0].any():
+        raise ProblemError(
+            f"arm {log.arms[k]!r}, type {kind!r}: all of its rows ({len(places):,}) cost 0; must"
+            " have a positive cost; --without (without=) drops the arm"
+        )
+    arm = Arm.from_columns(log.arms[k], columns, own)
+    return arm if log.propensity is None else arm.weighted(1.0 / log.propensity[places])
+
+
+def rows_by_type(log: Log, types: Sequence[str]) -> list[list[npt.NDArray[np.int64]]]:
+    """The places of the rows of every arm and type in the log, in order: [K][T], each [n]."""
+    kinds, found = kinds_of(log, types), []
+    for places in rows_by_arm(log):
+        mine = kinds[places]
+        ends = np.cumsum(np.bincount(mine, minlength=len(types)))[:-1]
+        found.append(np.split(places[np.argsort(mine, kind="stable")], ends))
+    return found
 
 
 def rows_by_arm(log: Log) -> list[npt.NDArray[np.int64]]:

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import compress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.data.columns import sort_key
 from tightrope.errors import InputError, nearest
 from tightrope.problem.values import Floats, shown
 
-__all__ = ["Log", "check_contexts"]
+if TYPE_CHECKING:
+    from tightrope.data.tables import FullTable
+
+__all__ = ["Log", "check_contexts", "kinds_of", "types_of"]
 
 
 def check_contexts(contexts: Sequence[str] | None, rows: int) -> None:
@@ -26,6 +30,20 @@ def check_contexts(contexts: Sequence[str] | None, rows: int) -> None:
     for row, name in enumerate(contexts, start=1):
         if not isinstance(name, str) or not name:
             raise InputError(f"contexts: row {row} has {shown(name)}; must be the name of a type")
+
+
+def types_of(data: Log | FullTable) -> tuple[str, ...]:
+    """The types of the rows, in the order of their names; none without contexts."""
+    found: Any = () if data.contexts is None else data.contexts
+    return tuple(sorted({str(name) for name in found}, key=sort_key))  # an array has numpy's
+
+
+def kinds_of(data: Log | FullTable, types: Sequence[str]) -> npt.NDArray[np.int64]:
+    """The number of every row's type, [n]; 0 without contexts."""
+    if data.contexts is None or not types:
+        return np.zeros(len(data), np.int64)
+    place = {name: kind for kind, name in enumerate(types)}
+    return np.array([place[name] for name in data.contexts], np.int64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,26 +2,27 @@
 
 Another policy chose the log's rows: it pulled the arm of row i with the known probability p_i, its
 propensity. A mixture pulls arm k with the share s_k; row i has the weight w_i = s_k / p_i, k being
-its arm. With outcomes y_i:
+its arm. If requests have types, the shares may differ between them. With outcomes y_i:
 
     ips    mean of w_i y_i                              unbiased
     snips  sum of w_i y_i over the sum of w_i           a little bias, often less variance
     dr     mean of sum_k s_k q_ik + w_i (y_i - q_ik)    unbiased for any model q of the outcomes
 
 Ratios, such as reward per unit of cost, are quotients of two such means; their standard errors come
-from the delta method. Letters: n rows, K arms, M penalties, C = 2 + M channels.
+from the delta method. Letters: n rows, K arms, T types (1 without contexts), M penalties, C = 2 + M
+channels.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.data.log import Log
+from tightrope.data.log import Log, kinds_of, types_of
 from tightrope.data.tables import FullTable, require_outcomes
 from tightrope.errors import InputError, nearest
 from tightrope.problem.values import Floats, shown
@@ -35,6 +36,7 @@ __all__ = [
     "evaluate_mixture",
     "mixture_shares",
     "require_told",
+    "shares_by_type",
     "uneven",
 ]
 
@@ -44,6 +46,8 @@ LEAST_SIZE = 50.0  # the smallest effective sample size for estimates
 MOST_ERRORS = 5.0  # standard errors by which frequencies may differ from propensities
 FOLDS = 2  # parts of the log: the model for one is fitted to the others
 Shares = Mapping[str, float] | Sequence[float] | Floats
+Integers = npt.NDArray[np.int64]
+SharesByType = Mapping[str, Shares] | Sequence[Shares]
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class MixtureEstimates:
     number of the mixture's own rows with the same information. ``mean_weight`` is 1 on average.
     """
 
-    shares: dict[str, float]  # by arm; arms with a share of 0 are left out
+    shares: dict[str, float]  # by arm, or by "type/arm"; arms with a share of 0 are left out
     rows: tuple[MixtureRow, ...]
     count: int  # rows of the data
     used: int  # of them, those with a weight above 0
@@ -111,10 +115,10 @@ def equally_likely(log: Log) -> Log:
     [0.5, 0.5]
     """
     even = np.full(len(log), 1.0 / len(log.arms))
-    return Log(log.arms, log.penalties, log.chosen, log.outcomes, even)
+    return replace(log, propensity=even)
 
 
-def mixture_shares(arms: Sequence[str], shares: Shares) -> Floats:
+def mixture_shares(arms: Sequence[str], shares: Shares, place: str = "mixture") -> Floats:
     """A mixture as shares of the pulls [K], at least 0, with the sum 1; unnamed arms get 0.
 
     >>> mixture_shares(["a", "b", "c"], {"a": 0.25, "c": 0.75}).tolist()
@@ -123,38 +127,68 @@ def mixture_shares(arms: Sequence[str], shares: Shares) -> Floats:
     if isinstance(shares, Mapping):
         for name in shares:
             if name not in arms:
-                raise InputError(f"mixture: {name!r} is not an arm; {nearest(str(name), arms)}")
+                raise InputError(f"{place}: {name!r} is not an arm; {nearest(str(name), arms)}")
         shares = [shares.get(name, 0.0) for name in arms]
     try:
         found = np.asarray(shares, np.float64)
     except (TypeError, ValueError):
-        raise InputError(f"mixture = {shown(shares)}: must be a share of every arm") from None
+        raise InputError(f"{place} = {shown(shares)}: must be a share of every arm") from None
     if found.shape != (len(arms),):
         raise InputError(
-            f"mixture: shape {found.shape} must be {(len(arms),)}, a share of each arm"
+            f"{place}: shape {found.shape} must be {(len(arms),)}, a share of each arm"
         )
     for name, share in zip(arms, found.tolist(), strict=True):
         if not 0.0 <= share <= 1.0 + 1e-9:
-            raise InputError(f"mixture: {name} = {share:g}: must lie in [0, 1], a share of pulls")
+            raise InputError(f"{place}: {name} = {share:g}: must lie in [0, 1], a share of pulls")
     if abs(found.sum() - 1.0) > 1e-6:
-        raise InputError(f"mixture: the shares sum to {found.sum():g}; must be 1")
+        raise InputError(f"{place}: the shares sum to {found.sum():g}; must be 1")
     return np.asarray(found / found.sum())
+
+
+def shares_by_type(data: Log | FullTable, shares: Shares | SharesByType) -> Floats:
+    """A mixture as shares of the pulls of each type [T, K]; T is 1 without contexts.
+
+    ``shares``: of all pulls, or of each type, by its name or in the order of the names.
+    """
+    types = types_of(data)
+    if not _is_by_type(shares):
+        return np.tile(mixture_shares(data.arms, shares), (max(len(types), 1), 1))  # type: ignore[arg-type]
+    if not types:
+        raise InputError("mixture: has shares of types; the data must have contexts")
+    each: Any = shares
+    if isinstance(shares, Mapping):
+        for name in shares:
+            if name not in types:
+                raise InputError(f"mixture: {name!r} is not a type; {nearest(str(name), types)}")
+        each = [shares.get(name, {}) for name in types]
+    if len(each) != len(types):
+        raise InputError(f"mixture: shares of {len(each)} types; must be {len(types)}")
+    named = zip(types, each, strict=True)
+    return np.array([mixture_shares(data.arms, one, f"mixture, type {x!r}") for x, one in named])
+
+
+def _is_by_type(shares: object) -> bool:
+    """Whether shares are given for each type."""
+    some = list(shares.values()) if isinstance(shares, Mapping) else shares
+    several = isinstance(some, Sequence | np.ndarray) and len(some) > 0
+    return several and isinstance(some[0], Mapping | Sequence | np.ndarray)  # type: ignore[index]
 
 
 def evaluate_mixture(
     data: Log | FullTable,
-    shares: Shares,
+    shares: Shares | SharesByType,
     *,
     model: npt.ArrayLike | None = None,
     least: float = LEAST_SIZE,
 ) -> MixtureEstimates:
     """Estimate the cost, reward and penalties of a fixed mixture of arms, per pull and as ratios.
 
-    ``shares``: of the pulls, by arm or in order, such as ``oracle(problem).pull_share``. ``model``
-    [n, K, 2 + M]: the predictions of another model, fitted without these rows, for ``dr``; default:
-    the arm's mean in the other half of the log. Raises an ``InputError`` if the log has too little
-    information: propensities are missing, impossible or inconsistent with the frequencies, an arm
-    was never pulled, or the effective sample size is below ``least``.
+    ``shares``: of the pulls, by arm or in order, such as ``oracle(problem).pull_share``; or of the
+    pulls for each type, such as ``oracle(problem).by_type``. ``model`` [n, K, 2 + M]: the
+    predictions of another model, fitted without these rows, for ``dr``; default: the arm's mean,
+    for the type of the row, in the other half of the log. Raises an ``InputError`` if the log has
+    too little information: propensities are missing, impossible or inconsistent with the
+    frequencies, an arm was never pulled, or the effective sample size is below ``least``.
 
     A :class:`FullTable` needs no weights: the method is "full".
 
@@ -166,13 +200,14 @@ def evaluate_mixture(
     >>> round(found.value("reward", method="snips").mean, 2), round(found.effective)
     (0.4, 4000)
     """
-    wanted = mixture_shares(data.arms, shares)
+    wanted = shares_by_type(data, shares)
+    kinds = kinds_of(data, types_of(data))
     if isinstance(data, FullTable):
-        return _of_table(data, wanted)
+        return _of_table(data, wanted, kinds)
     require_told(data, wanted)
     require_outcomes(data, data.outcomes.T, np.arange(len(data)), data.chosen)
     assert data.propensity is not None
-    weights = wanted[data.chosen] / data.propensity
+    weights = wanted[kinds, data.chosen] / data.propensity
     effective = _effective(weights)
     if not effective >= least:
         raise InputError(
@@ -187,7 +222,7 @@ def evaluate_mixture(
         *_rows("ips", data, weighted.mean(axis=1), weighted),
         *_rows("snips", data, own[:, 0], weights * (outcomes - own) / mean_weight),
     ]
-    corrected = _corrected(data, wanted, weights, model)
+    corrected = _corrected(data, wanted, kinds, weights, model)
     rows += _rows("dr", data, corrected.mean(axis=1), corrected)
     return MixtureEstimates(
         _named(data, wanted),
@@ -200,9 +235,9 @@ def evaluate_mixture(
     )
 
 
-def _of_table(table: FullTable, wanted: Floats) -> MixtureEstimates:
+def _of_table(table: FullTable, wanted: Floats, kinds: Integers) -> MixtureEstimates:
     """The means over the rows of a table, in which every arm's outcome is known."""
-    values = np.einsum("nkc,k->cn", table.outcomes, wanted)
+    values = np.einsum("nkc,nk->cn", table.outcomes, wanted[kinds])
     rows = _rows(EXACT, table, values.mean(axis=1), values)
     count = len(table)
     return MixtureEstimates(
@@ -211,8 +246,18 @@ def _of_table(table: FullTable, wanted: Floats) -> MixtureEstimates:
 
 
 def _named(data: Log | FullTable, wanted: Floats) -> dict[str, float]:
-    named = zip(data.arms, wanted.tolist(), strict=True)
+    if _blind(wanted):
+        names, found = list(data.arms), wanted[0]
+    else:
+        names = [f"{kind}/{arm}" for kind in types_of(data) for arm in data.arms]
+        found = wanted.ravel()
+    named = zip(names, found.tolist(), strict=True)
     return {name: share for name, share in named if share > 0.0}
+
+
+def _blind(wanted: Floats) -> bool:
+    """Whether the shares are those of all types."""
+    return bool((wanted == wanted[0]).all())
 
 
 def _effective(weights: Floats) -> float:
@@ -247,43 +292,55 @@ def _rows(method: str, data: Log | FullTable, means: Floats, values: Floats) -> 
     return [row(of, None) for of in every] + [row(of, per) for of, per in ratios]
 
 
-def _corrected(log: Log, wanted: Floats, weights: Floats, model: npt.ArrayLike | None) -> Floats:
+def _corrected(
+    log: Log, wanted: Floats, kinds: Integers, weights: Floats, model: npt.ArrayLike | None
+) -> Floats:
     """The doubly robust value of every row, [C, n]."""
     if model is None:
-        return _by_folds(log, wanted, weights)
+        return _by_folds(log, wanted, kinds, weights)
     shape = (len(log), len(log.arms), len(log.channels))
     expected = np.asarray(model, np.float64)
     if expected.shape != shape:
         raise InputError(f"model: shape {expected.shape} must be {shape}")
     if not np.isfinite(expected).all():
         raise InputError("model: must be finite numbers")
-    mixed = np.einsum("nkc,k->cn", expected, wanted)
+    mixed = np.einsum("nkc,nk->cn", expected, wanted[kinds])
     pulled = expected[np.arange(len(log)), log.chosen].T
     return np.asarray(mixed + weights * (log.outcomes - pulled))
 
 
-def _by_folds(log: Log, wanted: Floats, weights: Floats) -> Floats:
+def _by_folds(log: Log, wanted: Floats, kinds: Integers, weights: Floats) -> Floats:
     """The same, with the arms' weighted means in the other parts of the log as the model.
 
-    Rows are dealt to parts arm by arm, so that every part has rows of every arm that has enough.
+    The means are those of the row's type; of all types where the type has no rows of the arm. Rows
+    are dealt to parts by type and arm, so that every part has rows of each that has enough.
     """
     assert log.propensity is not None
-    part = np.empty(len(log), np.int64)
-    part[np.argsort(log.chosen, kind="stable")] = np.arange(len(log)) % FOLDS
-    place, size = log.chosen * FOLDS + part, len(log.arms) * FOLDS
+    cell, part = kinds * len(log.arms) + log.chosen, np.empty(len(log), np.int64)
+    part[np.argsort(cell, kind="stable")] = np.arange(len(log)) % FOLDS
+    place, shape = cell * FOLDS + part, (*wanted.shape, FOLDS)
     inverse = 1.0 / log.propensity
-    rows = _in_other_folds(np.bincount(place, weights=inverse, minlength=size))
-    found = np.empty_like(log.outcomes)
+
+    def elsewhere(values: Floats) -> Floats:
+        """For each type, arm and part the sum over the other parts."""
+        return _in_other_folds(np.bincount(place, values, wanted.size * FOLDS)).reshape(shape)
+
+    rows, found = elsewhere(inverse), np.empty_like(log.outcomes)
     for channel, values in enumerate(log.outcomes):
-        sums = _in_other_folds(np.bincount(place, weights=inverse * values, minlength=size))
-        means = sums / np.where(rows > 0.0, rows, 1.0)  # [K, parts]; 0 of an arm without rows
-        expected = means.ravel()[place]
-        found[channel] = (wanted @ means)[part] + weights * (values - expected)
+        sums = elsewhere(inverse * values)
+        means = np.where(rows > 0.0, _over(sums, rows), _over(sums.sum(axis=0), rows.sum(axis=0)))
+        mixed = np.array([share @ mean for share, mean in zip(wanted, means, strict=True)])
+        found[channel] = mixed[kinds, part] + weights * (values - means.ravel()[place])
     return found
 
 
+def _over(sums: Floats, rows: Floats) -> Floats:
+    """Means; 0 of no rows."""
+    return np.asarray(sums / np.where(rows > 0.0, rows, 1.0))
+
+
 def _in_other_folds(sums: npt.NDArray[Any]) -> Floats:
-    """For each part the sum over the other parts, [K, parts]."""
+    """For each part the sum over the other parts, [T K, parts]."""
     by_part = sums.reshape(-1, FOLDS)
     return np.asarray(by_part.sum(axis=1, keepdims=True) - by_part)
 
@@ -291,10 +348,10 @@ def _in_other_folds(sums: npt.NDArray[Any]) -> Floats:
 def require_told(log: Log, wanted: Floats | None = None) -> None:
     """Raise an ``InputError`` unless the propensities can be used for these arms.
 
-    ``wanted`` [K]: only arms with a share above 0 are needed; by default all are. If an arm was
+    ``wanted`` [T, K]: only arms with a share above 0 are needed; by default all are. If an arm was
     possible in every row, 1 / propensity over its rows sums to n on average. A sum more than 5
     standard errors off means that these are not this log's propensities, or that the arm was not
-    always possible.
+    always possible. If the shares differ between types, this is checked for each type.
     """
     if not len(log):
         raise InputError("log: has no rows; at least one is needed")
@@ -307,38 +364,58 @@ def require_told(log: Log, wanted: Floats | None = None) -> None:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise InputError(f"row {row + 1}: propensity = {log.propensity[row]:g}: must lie in (0, 1]")
-    counts = log.counts
-    totals, errors = _inverse_means(log, log.propensity)
-    for arm, name in enumerate(log.arms):
-        if wanted is not None and wanted[arm] <= 0.0:
+    if wanted is None or _blind(wanted):
+        names = [f"arm {name!r}" for name in log.arms]
+        sizes = np.full(len(names), len(log))
+        _require_fit(log, names, log.chosen, sizes, None if wanted is None else wanted[0])
+    else:
+        types = types_of(log)
+        names = [f"arm {arm!r}, type {kind!r}" for kind in types for arm in log.arms]
+        kinds = kinds_of(log, types)
+        sizes = np.repeat(np.bincount(kinds), len(log.arms))
+        _require_fit(log, names, kinds * len(log.arms) + log.chosen, sizes, wanted.ravel())
+
+
+def _require_fit(
+    log: Log, names: Sequence[str], cells: Integers, sizes: Integers, wanted: Floats | None
+) -> None:
+    """Raise unless the propensities fit the rows of every wanted cell: an arm, or one for a type.
+
+    ``cells`` [n]: the cell of every row; ``sizes``: the rows in which each was possible.
+    """
+    counts = np.bincount(cells, minlength=len(names))
+    totals, errors = _inverse_means(log, cells, sizes)
+    for cell, name in enumerate(names):
+        if wanted is not None and wanted[cell] <= 0.0:
             continue
-        share = "" if wanted is None else f"a share of {wanted[arm]:g} of the mixture, and "
-        if not counts[arm]:
-            raise InputError(f"arm {name!r}: {share}none of {len(log):,} rows")
-        off = abs(totals[arm] - 1.0)
-        if off > 1e-9 and off > MOST_ERRORS * errors[arm]:
+        share = "" if wanted is None else f"a share of {wanted[cell]:g} of the mixture, and "
+        if not counts[cell]:
+            raise InputError(f"{name}: {share}none of {sizes[cell]:,} rows")
+        off = abs(totals[cell] - 1.0)
+        if off > 1e-9 and off > MOST_ERRORS * errors[cell]:
             raise InputError(
-                f"arm {name!r}: its propensities do not fit its {counts[arm]:,} of {len(log):,}"
-                f" rows; 1 / propensity over its rows must sum to {len(log):,} within"
-                f" {MOST_ERRORS:g} standard errors of {errors[arm] * len(log):,.4g}, and sums to"
-                f" {totals[arm] * len(log):,.6g}"
+                f"{name}: its propensities do not fit its {counts[cell]:,} of {sizes[cell]:,}"
+                f" rows; 1 / propensity over its rows must sum to {sizes[cell]:,} within"
+                f" {MOST_ERRORS:g} standard errors of {errors[cell] * sizes[cell]:,.4g}, and sums"
+                f" to {totals[cell] * sizes[cell]:,.6g}"
             )
 
 
-def _inverse_means(log: Log, propensity: Floats) -> tuple[Floats, Floats]:
-    """The sums [K] of 1 / propensity over the arms' rows, over n, and their expected errors.
+def _inverse_means(log: Log, cells: Integers, sizes: Integers) -> tuple[Floats, Floats]:
+    """The sums of 1 / propensity over the cells' rows, over their sizes, and their expected errors.
 
     A sum that is too small may lack rows of the smallest propensity, which are the likeliest to be
     missing by chance; the error accounts for them.
     """
-    count, inverse = len(log.arms), 1.0 / propensity
-    totals = np.bincount(log.chosen, weights=inverse, minlength=count) / len(log)
-    squares = np.bincount(log.chosen, weights=inverse**2, minlength=count) / len(log)
+    assert log.propensity is not None
+    count, inverse = len(sizes), 1.0 / log.propensity
+    totals = np.bincount(cells, weights=inverse, minlength=count) / sizes
+    squares = np.bincount(cells, weights=inverse**2, minlength=count) / sizes
     largest = np.zeros(count)
-    np.maximum.at(largest, log.chosen, inverse)
+    np.maximum.at(largest, cells, inverse)
     filled = squares + np.maximum(1.0 - totals, 0.0) * largest
     second = filled / np.maximum(totals, 1.0)  # the mean of 1 / propensity, if they fit
-    return totals, np.sqrt(np.maximum(second - 1.0, 0.0) / len(log))
+    return totals, np.sqrt(np.maximum(second - 1.0, 0.0) / sizes)
 
 
 def uneven(log: Log) -> int | None:

@@ -217,6 +217,7 @@ def _row(one: Sample) -> PlanRow:
         broken=tuple(Chance.of(broken[:, :, m]) for m in limits),
         any_broken=Chance.of(broken.any(axis=2)),
         limit_names=tuple(one.limit_names),
+        by_type=one.by_type,
     )
 
 

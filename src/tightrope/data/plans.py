@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tightrope.data.by_type import TypeRow
 from tightrope.data.draws import Chance, Split
 from tightrope.problem import Problem
 from tightrope.showing import html_of, text_of, write_report
@@ -27,7 +28,7 @@ class PlanRow:
     ``mean``: the mean reward of a run. ``reward``, ``pulls`` [Q]: quantiles over runs of the reward
     and of the number of pulls. ``rate`` [M][Q]: quantiles of the penalty in each limit's own unit.
     ``broken`` [M]: the chance to end above each limit; ``any_broken``: above any of them. ``runs``:
-    over all draws.
+    over all draws. ``by_type``: what each type of request gets, earns and incurs.
     """
 
     policy: str
@@ -41,6 +42,7 @@ class PlanRow:
     broken: tuple[Chance, ...]
     any_broken: Chance
     limit_names: tuple[str, ...]
+    by_type: tuple[TypeRow, ...] = ()
 
     @property
     def median(self) -> float:
@@ -53,6 +55,7 @@ class PlanRow:
             name: {"rate": _by_share(rate), "broken": chance.as_dict()}
             for name, rate, chance in zip(self.limit_names, self.rate, self.broken, strict=True)
         }
+        by_type = {"by_type": [one.as_dict() for one in self.by_type]} if self.by_type else {}
         return entries(
             self,
             reward={"reward": _by_share(self.reward)},
@@ -60,6 +63,7 @@ class PlanRow:
             rate={"limits": limits},
             broken={},
             limit_names={},
+            by_type=by_type,
         )
 
 

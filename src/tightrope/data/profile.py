@@ -6,13 +6,13 @@ outcomes, limits M.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope.data.fitting import Fitted, rows_by_arm, scale_of
+from tightrope.data.fitting import FEW_OF_TYPE, Fitted, rows_by_arm, rows_by_type, scale_of
 from tightrope.data.log import Log
 from tightrope.errors import InfeasibleError
 from tightrope.names import in_table, listed
@@ -20,6 +20,7 @@ from tightrope.optimum.pi_star import infeasible, oracle
 from tightrope.problem import Moments, Problem
 from tightrope.problem.limits import BASES
 from tightrope.problem.mixtures import program
+from tightrope.problem.mixtures_by_type import lowest_by_type
 from tightrope.problem.values import Floats
 from tightrope.statistics import (
     Bounded,
@@ -30,7 +31,7 @@ from tightrope.statistics import (
     none_in,
 )
 
-__all__ = ["ArmProfile", "LimitProfile", "Profile", "profile"]
+__all__ = ["ArmProfile", "LimitProfile", "PairProfile", "Profile", "TypeProfile", "profile"]
 
 BINS = 24
 DRIFT = 5.0  # standard errors between the halves of a log from which to warn
@@ -70,8 +71,9 @@ class LimitProfile:
 
     ``rates`` [K]: of each arm alone; a bound if no row has a penalty. ``kept`` [K]: whether each
     arm keeps the limit by itself, as in :class:`ArmProfile`. ``lowest``: the lowest limit that some
-    mixture of the arms can keep; ``lowest_together``: the same while it keeps the other limits too,
-    or None. A limit in total has neither before its budget is known.
+    mixture of the arms can keep, for each type of request if there are types; ``lowest_together``:
+    the same while it keeps the other limits too, or None. A limit in total has neither before its
+    budget is known. ``lowest_arm``: the arm that keeps it; None if types need not have the same.
     """
 
     name: str
@@ -91,6 +93,49 @@ class LimitProfile:
 
 
 @dataclass(frozen=True)
+class PairProfile:
+    """An arm's rows of one type: their means [C], and ``keeps`` as in :class:`ArmProfile`.
+
+    ``pooled``: they are so few that the problem draws the arm's rows of all types instead.
+    """
+
+    arm: str
+    rows: int
+    means: tuple[Estimate, ...]  # none without rows
+    keeps: str | None
+    pooled: bool
+
+    def described(self, channels: Sequence[str]) -> dict[str, Any]:
+        """The pair as JSON-ready entries; its outcomes are by the names of the channels [C]."""
+        means = {
+            name: one.described("mean")
+            for name, one in zip(channels, self.means, strict=bool(self.means))
+        }
+        return entries(self, means=means, keeps={"keeps_limits": self.keeps})
+
+
+@dataclass(frozen=True)
+class TypeProfile:
+    """One type of request: its share of the requests, and its arms [K].
+
+    ``shares`` [K]: the arms' shares of its pulls in the best mixture that keeps the limits.
+    """
+
+    name: str
+    share: float
+    arms: tuple[PairProfile, ...]
+    shares: tuple[float, ...] | None
+
+    def described(self, channels: Sequence[str]) -> dict[str, Any]:
+        """The type as JSON-ready entries."""
+        shares = None if self.shares is None else list(self.shares)
+        arms = [one.described(channels) for one in self.arms]
+        return entries(
+            self, name={"type": self.name}, arms={"arms": arms}, shares={"pull_share": shares}
+        )
+
+
+@dataclass(frozen=True)
 class Profile:
     """The profile of a log; ``infeasible``: why no mixture of the arms keeps the limits, or None.
 
@@ -107,12 +152,15 @@ class Profile:
     reward_rate: float | None
     shares: tuple[float, ...] | None
     warnings: tuple[str, ...]
+    types: tuple[TypeProfile, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
         """The profile as JSON-ready entries."""
         shares = None if self.shares is None else list(self.shares)
+        types = [one.described(self.channels) for one in self.types]
         return entries(
             self,
+            types={"types": types} if types else {},
             channels={},
             scales={"scales": dict(zip(self.channels, self.scales, strict=True))},
             arms={"arms": [one.described(self.channels) for one in self.arms]},
@@ -154,6 +202,7 @@ def profile(fitted: Fitted) -> Profile:
         reward_rate=None if best is None else best.reward_rate,
         shares=None if best is None else tuple(best.pull_share.tolist()),
         warnings=(*fitted.warnings, *_findings(log, [one.rows for one in groups])),
+        types=_types(log, problem, scales, {} if best is None else best.shares_by_type),
     )
 
 
@@ -166,12 +215,52 @@ class _Group(NamedTuple):
 
 def _groups(log: Log) -> list[_Group]:
     """The rows of every arm, [K]."""
-    return [
-        _Group(
-            log.outcomes.take(places, axis=1),
-            None if log.propensity is None else 1.0 / log.propensity[places],
+    return [_group(log, places) for places in rows_by_arm(log)]
+
+
+def _group(log: Log, places: Any) -> _Group:
+    weights = None if log.propensity is None else 1.0 / log.propensity[places]
+    return _Group(log.outcomes.take(places, axis=1), weights)
+
+
+def _types(
+    log: Log, problem: Problem, scales: Sequence[float], best: Mapping[str, Sequence[float]]
+) -> tuple[TypeProfile, ...]:
+    """The types of requests; ``best``: the pull shares of each in the best mixture."""
+    if problem.contexts is None:
+        return ()
+    names, tops = list(problem.shares), _tops(log, scales)
+    by_arm = [[_group(log, places) for places in some] for some in rows_by_type(log, names)]
+    return tuple(
+        TypeProfile(
+            name,
+            problem.shares[name],
+            tuple(_pair(log, problem, k, some[x], tops) for k, some in enumerate(by_arm)),
+            tuple(best[name]) if name in best else None,
         )
-        for places in rows_by_arm(log)
+        for x, name in enumerate(names)
+    )
+
+
+def _pair(log: Log, problem: Problem, k: int, group: _Group, tops: Sequence[float]) -> PairProfile:
+    count = group.rows.shape[1]
+    if not count:
+        return PairProfile(log.arms[k], 0, (), None, True)
+    limits = range(problem.penalty_count)
+    keeps = _worst([_keeps(log, problem, k, m, group) for m in limits])
+    return PairProfile(log.arms[k], count, _means(group, tops), keeps, count < FEW_OF_TYPE)
+
+
+def _means(group: _Group, tops: Sequence[float]) -> tuple[Estimate, ...]:
+    pairs = zip(group.rows, tops, strict=True)
+    return tuple(estimate_within(row, top, group.weights) for row, top in pairs)
+
+
+def _tops(log: Log, scales: Sequence[float]) -> list[float]:
+    """The largest possible outcomes, [C]; infinite if it is a price, which is fixed."""
+    return [
+        np.inf if channel == "cost" or 0.0 < row.min() == row.max() else scale
+        for channel, row, scale in zip(log.channels, log.outcomes, scales, strict=True)
     ]
 
 
@@ -216,14 +305,10 @@ def _arm(log: Log, k: int, group: _Group, scales: Sequence[float], keeps: str) -
         tuple(np.histogram(row, bins=BINS, range=(0.0, max(scale, float(row.max()))))[0].tolist())
         for row, scale in zip(rows, scales, strict=True)
     )
-    tops = [
-        np.inf if channel == "cost" or 0.0 < row.min() == row.max() else scale  # a price is fixed
-        for channel, row, scale in zip(log.channels, log.outcomes, scales, strict=True)
-    ]
     return ArmProfile(
         name=log.arms[k],
         rows=rows.shape[1],
-        means=tuple(estimate_within(*one, group.weights) for one in zip(rows, tops, strict=True)),
+        means=_means(group, _tops(log, scales)),
         largest=tuple(rows.max(axis=1).tolist()),
         histograms=counts,
         correlations=_correlations(log.channels, rows),
@@ -255,13 +340,19 @@ def _limit(
     if limit.total is not None:
         return LimitProfile(*facts, lowest=None, lowest_arm=None, lowest_together=None)
     means = [one.mean for one in rates]
-    lowest = min(means)
-    together: float | None = lowest
+    moments, arm = problem.row_moments, None
+    unit = problem.scales.penalties[m] / float(problem.base_scales[m])
+    lowest: float | None
+    if problem.contexts is None:
+        lowest, arm = min(means), problem.names[means.index(min(means))]
+    else:
+        found = lowest_limit(moments, m, alone=True)
+        lowest = None if found is None else found * unit
+    together = lowest
     if problem.penalty_count > 1:
-        found = lowest_limit(problem.moments, m)
-        unit = problem.scales.penalties[m] / float(problem.base_scales[m])
+        found = lowest_limit(moments, m)
         together = None if found is None else found * unit
-    return LimitProfile(*facts, lowest, problem.names[means.index(lowest)], together)
+    return LimitProfile(*facts, lowest, arm, together)
 
 
 def _rate(problem: Problem, k: int, m: int, rows: int) -> Estimate:
@@ -273,17 +364,23 @@ def _rate(problem: Problem, k: int, m: int, rows: int) -> Estimate:
     return Bounded(0.0, None, problem.scales.penalties[m] * none_in(rows) / base)
 
 
-def lowest_limit(moments: Moments, m: int) -> float | None:
+def lowest_limit(moments: Moments, m: int, *, alone: bool = False) -> float | None:
     """The lowest rate of penalty m of a mixture that keeps the other limits, normalised, or None.
+
+    ``alone``: whatever happens to the other limits.
 
     The rate is sum_k p_k y_k / sum_k p_k b_k, with b the base of limit m. With z_k = p_k over the
     denominator it is a linear program: minimise sum z_k y_k, subject to sum z_k b_k = 1 and, for
     every other limit j, sum z_k (y_kj - c_j b_kj) <= 0. Limits in total are left out.
     """
     others = [j for j in range(len(moments.limits)) if j != m and np.isfinite(moments.limits[j])]
+    others = [] if alone else others
     base = moments.base[:, m]
     if not base.any():
         return None
+    if moments.shares is not None:
+        result = lowest_by_type(moments, m, others, moments.shares)
+        return float(result.fun) if result.success else None
     excess = (moments.penalty - moments.limits * moments.base)[:, others].T
     found = program(moments.penalty[:, m], excess, np.zeros(len(others)), base[np.newaxis])
     return float(found.fun) if found.success else None

@@ -27,6 +27,7 @@ from tightrope.data.sources import columns_of
 from tightrope.errors import InputError, LogWarning, nearest
 from tightrope.files import require_file
 from tightrope.names import listed
+from tightrope.problem.contexts import MOST_EVER
 from tightrope.problem.values import LARGEST, Floats, shown
 
 __all__ = ["FORMATS", "format_of", "penalty_columns", "read_log"]
@@ -47,6 +48,7 @@ def read_log(
     reward: str | float | None = None,
     penalty: str | Sequence[str] | Mapping[str, str] = (),
     propensity: str | None = None,
+    context: str | None = None,
     drop_missing: bool = False,
     format: str | None = None,
 ) -> Log:
@@ -56,9 +58,9 @@ def read_log(
     file. ``arm``: the column with the arms' names; arms are in the order of their names. ``cost``,
     ``reward``: columns of numbers, 0 or more, or a number for all rows. ``penalty``: columns, or a
     mapping from penalties' names to columns. ``propensity``: a column with the probability, above 0
-    and at most 1, with which the arm was chosen. ``format``: "csv", "parquet" or "campaign" (the
-    output of ``tightrope campaign export``, which needs no column names); default: from the file's
-    name.
+    and at most 1, with which the arm was chosen. ``context``: a column with the type of each
+    request. ``format``: "csv", "parquet" or "campaign" (the output of ``tightrope campaign
+    export``, which needs no column names); default: from the file's name.
 
     A row with a missing value raises an error; ``drop_missing=True`` drops such rows, with a
     :class:`LogWarning` that counts them.
@@ -73,7 +75,7 @@ def read_log(
         from tightrope.data.campaigns import read_export
 
         given = {"arm": arm, "cost": cost, "reward": reward, "propensity": propensity}
-        return read_export(source, (), **given, penalty=penalty or None).log
+        return read_export(source, (), **given, context=context, penalty=penalty or None).log
     for role, value in (("arm", arm), ("cost", cost), ("reward", reward)):
         if value is None:
             raise InputError(f"{role}: must be given, as the name of a column")
@@ -82,8 +84,11 @@ def read_log(
     wanted = {f"penalty {n}" if n in penalties else n: column for n, column in wanted.items()}
     if propensity is not None:
         wanted["propensity"] = propensity
-    columns = columns_of(source, kind, arm, wanted)
-    return _log(columns, arm, wanted, tuple(penalties), drop_missing)
+    texts = {"arm": arm} if context is None else {"arm": arm, "context": context}
+    if context is not None and context == arm:
+        raise InputError(f"context = {shown(context)}: is the column of the arms; must be another")
+    columns = columns_of(source, kind, texts, wanted)
+    return _log(columns, texts, wanted, tuple(penalties), drop_missing)
 
 
 def penalty_columns(penalty: object) -> dict[str, str]:
@@ -121,18 +126,38 @@ def format_of(source: object, given: str | None) -> str:
 
 def _log(
     columns: Columns,
-    arm: Any,
+    texts: Mapping[str, Any],
     wanted: Mapping[str, Any],
     penalties: tuple[str, ...],
     drop_missing: bool,
 ) -> Log:
-    """The log of some columns; ``wanted``: a column or a number for each role except the arm."""
-    chosen, names = columns.code(arm)
-    rows = len(chosen)
-    if not rows:
+    """The log of some columns; ``wanted``: a column or a number for each role that is no name."""
+    named = {role: columns.code(column) for role, column in texts.items()}
+    codes = [code for code, _ in named.values()]
+    if not len(codes[0]):
         raise InputError(f"{columns.title}: has no rows; must have at least one")
+    values = _numbers(columns, list(wanted.values()), len(codes[0]))
+    missing = _missing(columns.title, {**texts, **wanted}, codes, values, drop_missing)
+    _check(columns.title, wanted, values)
+    if missing is not None:
+        values = np.ascontiguousarray(values[:, ~missing])
+    found = {}
+    for role, (code, names) in named.items():
+        found[role] = _present(code if missing is None else code[~missing], names)
+        _require_few(columns.title, role, texts[role], found[role][1])
+    chosen, arms = found["arm"]
+    contexts = None
+    if "context" in found:
+        kinds, types = found["context"]
+        contexts = [types[kind] for kind in kinds.tolist()]
+    propensity = values[-1] if "propensity" in wanted else None
+    return Log(arms, penalties, chosen, values[: 2 + len(penalties)], propensity, contexts)
+
+
+def _numbers(columns: Columns, wanted: Sequence[Any], rows: int) -> Floats:
+    """The wanted columns of numbers, or numbers for all rows, [wanted, n]."""
     values, places = np.empty((len(wanted), rows)), dict[Any, int]()
-    for place, column in enumerate(wanted.values()):
+    for place, column in enumerate(wanted):
         if is_number(column):
             values[place] = float(column)
         elif column in places:
@@ -140,30 +165,27 @@ def _log(
         else:
             np.concatenate(columns.number(column), out=values[place])
             places[column] = place
-    told = {"arm": arm, **wanted}
-    missing = _missing(columns.title, told, chosen, values, drop_missing)
-    _check(columns.title, told, values)
-    if missing is not None:
-        chosen, values = chosen[~missing], np.ascontiguousarray(values[:, ~missing])
-    chosen, arms = _present(chosen, names)
-    if len(arms) > MOST_ARMS:
-        allowed = f"at most {MOST_ARMS:,}; is it the column of the arms?"
-        raise InputError(f"{columns.title}, column {arm!r}: {len(arms):,} arms; must be {allowed}")
-    propensity = values[-1] if "propensity" in wanted else None
-    return Log(arms, penalties, chosen, values[: 2 + len(penalties)], propensity)
+    return values
+
+
+def _require_few(title: str, role: str, column: Any, names: Sequence[str]) -> None:
+    """Raise if a column of names has too many different ones."""
+    most, what = {"arm": (MOST_ARMS, "arms"), "context": (MOST_EVER, "types")}[role]
+    if len(names) > most:
+        allowed = f"at most {most:,}; is it the column of the {what}?"
+        raise InputError(f"{title}, column {column!r}: {len(names):,} {what}; must be {allowed}")
 
 
 def _missing(
     title: str,
     told: Mapping[str, Any],
-    chosen: npt.NDArray[np.int64],
+    codes: Sequence[npt.NDArray[np.int64]],
     values: Floats,
     drop: bool,
 ) -> npt.NDArray[np.bool_] | None:
     """The rows that lack a value, [n]; None if none does. Raises if they must not be dropped."""
-    found = {"arm": chosen < 0}
-    for role, row in zip(list(told)[1:], values, strict=True):
-        found[role] = np.isnan(row)
+    lacking = [*(code < 0 for code in codes), *map(np.isnan, values)]
+    found = dict(zip(told, lacking, strict=True))
     counts = {role: int(np.count_nonzero(lacks)) for role, lacks in found.items()}
     if not any(counts.values()):
         return None
@@ -177,17 +199,17 @@ def _missing(
             f"{place_of(title, first, told[role])}: {role} is missing{others}; --drop-missing "
             "(drop_missing=True) drops such rows"
         )
-    if total == len(chosen):
+    if total == len(missing):
         raise InputError(f"{title}: every row lacks a value; must have at least one that is whole")
     parts = listed([f"{told[role]} in {n:,}" for role, n in counts.items() if n], 6)
-    text = f"{total:,} of {len(chosen):,} rows are dropped, which lack a value: {parts}"
+    text = f"{total:,} of {len(missing):,} rows are dropped, which lack a value: {parts}"
     warnings.warn(f"{title}: {text}", LogWarning, stacklevel=4)
     return missing
 
 
-def _check(title: str, told: Mapping[str, Any], values: Floats) -> None:
+def _check(title: str, wanted: Mapping[str, Any], values: Floats) -> None:
     """Raise for the first number out of range, with its row."""
-    for role, row in zip(list(told)[1:], values, strict=True):
+    for role, row in zip(wanted, values, strict=True):
         low, high, allowed = 0.0, LARGEST, f"be a number from 0 to {LARGEST:g}"
         if role == "propensity":
             low, high, allowed = ABOVE_ZERO, 1.0, "lie above 0, at most 1"
@@ -197,7 +219,7 @@ def _check(title: str, told: Mapping[str, Any], values: Floats) -> None:
         first, count = int(wrong[0]), len(wrong) - 1
         others = f" (and in {count:,} other rows)" if count > 0 else ""
         raise InputError(
-            f"{place_of(title, first, told[role])}: {role} = {float(row[first])!r}{others}:"
+            f"{place_of(title, first, wanted[role])}: {role} = {float(row[first])!r}{others}:"
             f" must {allowed}"
         )
 
@@ -205,7 +227,7 @@ def _check(title: str, told: Mapping[str, Any], values: Floats) -> None:
 def _present(
     chosen: npt.NDArray[np.int64], names: Sequence[str]
 ) -> tuple[npt.NDArray[np.int64], tuple[str, ...]]:
-    """Codes and names of the arms that occur, in the order of their names."""
+    """Codes and names of those that occur, in the order of their names."""
     there = np.flatnonzero(np.bincount(chosen, minlength=len(names)))
     order = sorted(there.tolist(), key=lambda code: sort_key(names[code]))
     if order == list(range(len(names))):

@@ -43,21 +43,28 @@ BUFFER = 2**18  # bytes of a file per read
 Value = TypeVar("Value")
 
 
-def columns_of(source: Any, kind: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
-    """The columns of a source; only the wanted columns of a file are read."""
+def columns_of(
+    source: Any, kind: str, texts: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> Columns:
+    """The columns of a source; only the wanted columns of a file are read.
+
+    ``texts``: the columns of names by role; ``wanted``: those of numbers.
+    """
     if kind == "csv":
-        return _of_csv(os.fspath(source), arm, wanted)
+        return _of_csv(os.fspath(source), texts, wanted)
     if kind == "parquet":
-        return _of_parquet(os.fspath(source), arm, wanted)
+        return _of_parquet(os.fspath(source), texts, wanted)
     found = of_mapping(source) if isinstance(source, Mapping) else of_frame(source, "frame")
-    _used(found.title, found.names, arm, wanted)
+    _used(found.title, found.names, texts, wanted)
     return found
 
 
-def _used(title: str, names: Sequence[str], arm: object, wanted: Mapping[str, Any]) -> list[str]:
+def _used(
+    title: str, names: Sequence[str], texts: Mapping[str, Any], wanted: Mapping[str, Any]
+) -> list[str]:
     """The wanted columns, each once; raises for one that does not occur once in ``names``."""
     roles = {role: column for role, column in wanted.items() if not is_number(column)}
-    for role, name in {"arm": arm, **roles}.items():
+    for role, name in {**texts, **roles}.items():
         if not isinstance(name, str):
             raise InputError(f"{role} = {shown(name)}: must be the name of a column")
         count = list(names).count(name)
@@ -68,10 +75,10 @@ def _used(title: str, names: Sequence[str], arm: object, wanted: Mapping[str, An
         if not count:
             hint = nearest(name, names) if names else "there are none"
             raise InputError(f"{title}: no column {name!r} ({role}); {hint}")
-    return list(dict.fromkeys([str(arm), *roles.values()]))
+    return list(dict.fromkeys([*texts.values(), *roles.values()]))
 
 
-def _of_parquet(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
+def _of_parquet(path: str, texts: Mapping[str, Any], wanted: Mapping[str, Any]) -> Columns:
     """The wanted columns of a Parquet file, each read on access."""
     title = f"log {path!r}"
     require_narwhals()
@@ -84,7 +91,7 @@ def _of_parquet(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
             found = import_module("pyarrow.parquet").ParquetFile(file).schema_arrow.names
         else:
             found = list(import_module("polars").read_parquet_schema(file.name))
-        check_parquet(file, title, _used(title, found, arm, wanted))
+        check_parquet(file, title, _used(title, found, texts, wanted))
         return list(found)
 
     def number(name: str) -> Sequence[Floats]:
@@ -126,10 +133,10 @@ def _parquet_codes(file: IO[bytes], title: str, name: str) -> Codes:
     whole, kind = _parquet_column(file, name)
     if not (pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type)):
         return of_frame(whole.read(columns=[name]), title).code(name)
-    read = _Growing(())
+    read = _Names()
     for batch in _batches(whole, name):
         texts = batch.column(0)
-        read.add(texts.dictionary.to_pylist(), texts.indices.fill_null(-1).to_numpy(), ())
+        read.add(texts.dictionary.to_pylist(), texts.indices.fill_null(-1).to_numpy())
     return read.codes()
 
 
@@ -155,43 +162,54 @@ def _floats(column: Any, kind: Any) -> Floats:
     return np.array(column.cast(kind, safe=False).to_numpy(zero_copy_only=False))
 
 
-def _of_csv(path: str, arm: object, wanted: Mapping[str, Any]) -> Columns:
+def _of_csv(path: str, texts: Mapping[str, Any], wanted: Mapping[str, Any]) -> Columns:
     """The wanted columns of a CSV file."""
     title = f"log {path!r}"
     names, separator, flags = _header(path, title)
-    arm, *numbers = (*_used(title, names, arm, wanted),)
+    words, used = list(texts.values()), _used(title, names, texts, wanted)
+    numbers = [column for column in used if column in wanted.values()]
     kinds = {c: "flag" if c in flags else "number" for c in numbers}
-    read = None if arm in wanted.values() else _by_pyarrow(path, separator, kinds, arm)
+    both = any(column in wanted.values() for column in words)
+    read = None if both else _by_pyarrow(path, separator, kinds, words)
     if read is None:
-        numbers = [c for c in (arm, *numbers) if c in wanted.values()]
-        read = _by_python(path, title, separator, names, arm, numbers)
-    return Columns(title, names, number=read.number, code=lambda _: read.codes())
+        read = _by_python(path, title, separator, names, words, numbers)
+    return Columns(title, names, number=read.number, code=lambda name: read.names[name].codes())
+
+
+class _Names:
+    """A column of names that grows by some rows at a time."""
+
+    def __init__(self) -> None:
+        self.chosen = bytearray()
+        self.index: dict[str, int] = {}  # the code of each name
+
+    def add(self, names: Sequence[str], codes: npt.ArrayLike) -> None:
+        """More rows: names, and each row's place among them, -1 if missing."""
+        places = [self.index.setdefault(name, len(self.index)) for name in names]
+        self.chosen += np.array([*places, -1], np.int32)[np.asarray(codes)].data
+
+    def codes(self) -> Codes:
+        """The column, which is then forgotten."""
+        found = np.frombuffer(self.chosen, np.int32).astype(np.int64)
+        self.chosen = bytearray()
+        return merged(found, list(self.index))
 
 
 class _Growing:
     """Columns that grow by some rows at a time; their memory is freed column by column."""
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self.numbers = {name: bytearray() for name in names}
-        self.chosen = bytearray()
-        self.index: dict[str, int] = {}  # the code of each arm
+    def __init__(self, words: Iterable[str], numbers: Iterable[str]) -> None:
+        self.names = {name: _Names() for name in words}
+        self.numbers = {name: bytearray() for name in numbers}
 
-    def add(self, arms: Sequence[str], codes: npt.ArrayLike, numbers: Iterable[Floats]) -> None:
-        """More rows: names of arms and each row's place among them, -1 if missing; the numbers."""
-        places = [self.index.setdefault(arm, len(self.index)) for arm in arms]
-        self.chosen += np.array([*places, -1], np.int32)[np.asarray(codes)].data
+    def add(self, numbers: Iterable[Floats]) -> None:
+        """More rows of the numbers."""
         for grown, more in zip(self.numbers.values(), numbers, strict=True):
             grown += more.data
 
     def number(self, name: str) -> list[Floats]:
         """A column, which is then forgotten."""
         return [np.frombuffer(self.numbers.pop(name))]
-
-    def codes(self) -> Codes:
-        """The arms, which are then forgotten."""
-        found = np.frombuffer(self.chosen, np.int32).astype(np.int64)
-        self.chosen = bytearray()
-        return merged(found, list(self.index))
 
 
 def _header(path: str, title: str) -> tuple[list[str], str, set[str]]:
@@ -218,15 +236,18 @@ def _header(path: str, title: str) -> tuple[list[str], str, set[str]]:
     return names, separator, flags
 
 
-def _by_pyarrow(path: str, separator: str, kinds: Mapping[str, str], arm: str) -> _Growing | None:
-    """The arms and columns of known kinds; None if Python's reader must read the file."""
+def _by_pyarrow(
+    path: str, separator: str, kinds: Mapping[str, str], words: Sequence[str]
+) -> _Growing | None:
+    """The names and columns of known kinds; None if Python's reader must read the file."""
     if not find_spec("pyarrow"):
         return None
     pyarrow, reader = import_module("pyarrow"), import_module("pyarrow.csv")
     types = {"text": pyarrow.string(), "flag": pyarrow.bool_(), "number": pyarrow.float64()}
+    every = {**dict.fromkeys(words, "text"), **kinds}
     convert = reader.ConvertOptions(
-        include_columns=[arm, *kinds],
-        column_types={column: types[kind] for column, kind in {arm: "text", **kinds}.items()},
+        include_columns=list(every),
+        column_types={column: types[kind] for column, kind in every.items()},
         null_values=[""],
         strings_can_be_null=True,
     )
@@ -235,39 +256,46 @@ def _by_pyarrow(path: str, separator: str, kinds: Mapping[str, str], arm: str) -
         parse = reader.ParseOptions(delimiter=separator, newlines_in_values=lines)
         try:
             with reader.open_csv(path, blocks, parse, convert) as batches:
-                return _grown(batches, kinds, arm, types["number"])
+                return _grown(batches, kinds, words, types["number"])
         except Exception:  # Python's reader names the fault and its place
             continue
     return None
 
 
-def _grown(batches: Any, kinds: Iterable[str], arm: str, plain: Any) -> _Growing | None:
-    """The content of pyarrow's batches; None if a row has no arm."""
-    read = _Growing(kinds)
+def _grown(batches: Any, kinds: Iterable[str], words: Sequence[str], plain: Any) -> _Growing | None:
+    """The content of pyarrow's batches; None if a row lacks a name."""
+    read = _Growing(words, kinds)
     for batch in batches:
-        if batch[arm].null_count:
-            return None
-        texts, numbers = batch[arm].dictionary_encode(), (batch[column] for column in kinds)
-        names = texts.dictionary.to_pylist()
-        read.add(names, texts.indices.to_numpy(), (_floats(one, plain) for one in numbers))
+        for name in words:
+            if batch[name].null_count:
+                return None
+            texts = batch[name].dictionary_encode()
+            read.names[name].add(texts.dictionary.to_pylist(), texts.indices.to_numpy())
+        read.add(_floats(batch[column], plain) for column in kinds)
     return read
 
 
 def _by_python(
-    path: str, title: str, separator: str, names: Sequence[str], arm: str, numbers: Sequence[str]
+    path: str,
+    title: str,
+    separator: str,
+    names: Sequence[str],
+    words: Sequence[str],
+    numbers: Sequence[str],
 ) -> _Growing:
-    """The arms and the columns ``numbers`` of a CSV file."""
-    read, first, own = _Growing(numbers), 0, names.index(arm)
-    places = {column: names.index(column) for column in numbers}
+    """The columns ``words`` and ``numbers`` of a CSV file."""
+    read, first = _Growing(words, numbers), 0
+    places = {column: names.index(column) for column in (*words, *numbers)}
     with open_text(path, "log") as file:
         lines = lines_in(file, title)
         rows = _rows(csv.reader(lines, delimiter=separator), path, len(names))
         while some := list(islice(rows, CHUNK)):
-            found = (
-                parsed_all([row[place] for row in some], title, column, first)
-                for column, place in places.items()
+            for word in words:
+                read.names[word].add([row[places[word]] for row in some], range(len(some)))
+            read.add(
+                parsed_all([row[places[column]] for row in some], title, column, first)
+                for column in numbers
             )
-            read.add([row[own] for row in some], range(len(some)), found)
             first += len(some)
     return read
 

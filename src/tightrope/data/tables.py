@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.data.fitting import arms_of, scales_of
 from tightrope.data.fitting import problem_of as problem_of_log
-from tightrope.data.fitting import scales_of
-from tightrope.data.log import Log, check_contexts
+from tightrope.data.log import Log, check_contexts, types_of
 from tightrope.errors import InputError
-from tightrope.problem import Arm, Problem, Scales, Task, Types
+from tightrope.problem import Problem, Scales, Task, Types
 from tightrope.problem.limits import Kind
 from tightrope.problem.meaning import check_limits_of_data
 from tightrope.problem.named import Named, check_names
@@ -67,6 +67,11 @@ class FullTable:
             contexts = [name for name in self.contexts for _ in range(count)]
         return arms, self.outcomes.reshape(-1, len(self.channels)), contexts, None
 
+    def as_log(self) -> Log:
+        """The table in its long form, a log with a line for every row and arm."""
+        chosen, outcomes, contexts, _ = self.lines()
+        return Log(self.arms, self.penalties, chosen, outcomes.T, None, contexts)
+
     def __len__(self) -> int:
         return len(self.outcomes)
 
@@ -79,8 +84,8 @@ class FullTable:
     def from_long(cls, row: npt.ArrayLike, log: Log) -> FullTable:
         """The table from its long form, a log with one line per row and arm.
 
-        ``row`` [n K]: the row's identifier, numbers or texts; rows are in order of their first
-        line.
+        All lines of a row have the same context. ``row`` [n K]: the row's identifier, numbers or
+        texts; rows are in order of their first line.
 
         >>> outcomes = np.array([[1.0, 2.0, 2.0, 1.0], [5.0, 6.0, 8.0, 7.0]])
         >>> log = Log(["a", "b"], [], np.array([0, 1, 1, 0]), outcomes)
@@ -105,7 +110,24 @@ class FullTable:
             )
         outcomes = np.empty((len(lines), len(log.channels)))
         outcomes[place] = log.outcomes.T
-        return cls(log.arms, log.penalties, outcomes.reshape(len(names), count, -1))
+        table = outcomes.reshape(len(names), count, -1)
+        return cls(
+            log.arms, log.penalties, table, _types_of_rows(log, place, names[np.argsort(first)])
+        )
+
+
+def _types_of_rows(log: Log, place: Any, names: Any) -> list[str] | None:
+    """The type of each row of a table; ``place`` [n K]: of each line, its row times K plus arm."""
+    if log.contexts is None:
+        return None
+    found = np.empty(len(place), object)
+    found[place] = log.contexts
+    by_row = found.reshape(len(names), -1)
+    for name, kinds in zip(names, by_row, strict=True):
+        if len(two := sorted(set(kinds))[:2]) > 1:
+            allowed = "all lines of a row must have one type"
+            raise InputError(f"row {name}: has the types {two[0]!r} and {two[1]!r}; {allowed}")
+    return list(by_row[:, 0])
 
 
 def require_outcomes(data: Log | FullTable, outcomes: Floats, rows: Any, chosen: Any) -> None:
@@ -124,31 +146,6 @@ def require_outcomes(data: Log | FullTable, outcomes: Floats, rows: Any, chosen:
     )
 
 
-def _types_of(data: Log | FullTable) -> Types | None:
-    """The types of the rows, in order of their first row."""
-    return None if data.contexts is None else Types(tuple(dict.fromkeys(data.contexts)))
-
-
-def _typed_problem(data: Log | FullTable, task: Task) -> Problem:
-    """The problem whose arms draw, for each type, the rows of that type."""
-    columns = [0, 1, *(2 + list(data.penalties).index(name) for name in task.told_names)]
-    chosen, outcomes, contexts, propensity = data.lines()
-    names = np.array(contexts)
-    found, shares = dict[str, list[Arm]](), dict[str, float]()
-    for kind in cast(Types, task.contexts).names:
-        here = names == kind
-        shares[kind] = float(here.sum())
-        found[kind] = []
-        for k, arm in enumerate(data.arms):
-            mine = here & (chosen == k)
-            if not mine.any():
-                raise InputError(f"arm {arm!r}: has no row of type {kind!r}; must have one")
-            weights = None if propensity is None else 1.0 / propensity[mine]
-            rows = outcomes[mine][:, columns]
-            found[kind].append(Arm.from_rows(arm, rows, task.told_names, weights))
-    return Problem(found, limits=task.limits, scales=task.scales, contexts=shares)
-
-
 def task_of(
     data: Log | FullTable, limits: Limits | None = None, scales: Scales | None = None
 ) -> Task:
@@ -161,14 +158,15 @@ def task_of(
     4.0
     """
     limits = limits or {}
+    types = None if data.contexts is None else Types(types_of(data))
     if scales is None:
         axes = (0, 1) if isinstance(data, FullTable) else 1
         own = [name for name in data.penalties if name in limits]
         scales = scales_of(data.channels, data.outcomes.max(axis=axes).tolist(), own)
-        task = Task(data.arms, Named(limits), scales, contexts=_types_of(data))
+        task = Task(data.arms, Named(limits), scales, contexts=types)
         check_limits_of_data(task, limits)
     else:
-        task = Task(data.arms, limits, scales, contexts=_types_of(data))
+        task = Task(data.arms, limits, scales, contexts=types)
     for name in task.told_names:
         if name not in data.penalties:
             known = ", ".join(map(repr, data.penalties)) or "none"
@@ -177,11 +175,16 @@ def task_of(
 
 
 def problem_of(
-    data: Log | FullTable, limits: Limits | None = None, scales: Scales | None = None
+    data: Log | FullTable,
+    limits: Limits | None = None,
+    scales: Scales | None = None,
+    name: str = "",
 ) -> Problem:
     """The problem whose arms draw the data's rows, with replacement.
 
-    Rows of a log with propensities are drawn with probabilities proportional to 1 / propensity.
+    With contexts, the type of a request is that of a row, and an arm draws the rows of that type.
+    All arms of a table draw the same row with the same random number. Rows of a log with
+    propensities are drawn with probabilities proportional to 1 / propensity.
 
     >>> table = FullTable(["small", "large"], ["bad"], [[(1, 0.5, 1), (3, 0.9, 0)],
     ...                                                 [(1, 0.7, 0), (4, 0.8, 0)]])
@@ -189,13 +192,8 @@ def problem_of(
     3.5
     """
     task = task_of(data, limits, scales)
-    if data.contexts is not None:
-        return _typed_problem(data, task)
     if isinstance(data, Log):
-        return problem_of_log(data, task.limits, scales=task.scales)
-    columns = [0, 1, *(2 + list(data.penalties).index(name) for name in task.told_names)]
-    arms = [
-        Arm.from_rows(name, data.outcomes[:, k, columns], task.told_names)
-        for k, name in enumerate(data.arms)
-    ]
-    return Problem(tuple(arms), limits=task.limits, scales=task.scales)
+        return problem_of_log(data, task.limits, scales=task.scales, name=name)
+    log = data.as_log()
+    arms, shares = arms_of(log, task.told_names, log)
+    return Problem(arms, limits=task.limits, scales=task.scales, name=name, contexts=shares)

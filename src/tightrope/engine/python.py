@@ -387,7 +387,6 @@ class Tally:
     """A run's totals so far, summed per arm as in every engine."""
 
     def __init__(self, job: Job) -> None:
-        self._arms = job.problem.arm_count
         self._pulls = np.zeros(job.arm_count, np.int64)
         self._totals = np.zeros((job.arm_count, 2 + job.penalty_count))
         self._spent, self._queue = 0.0, [0.0] * job.penalty_count
@@ -408,8 +407,8 @@ class Tally:
             reward=np.float64(reward),  # type: ignore[arg-type]
             cost=np.float64(self._spent),  # type: ignore[arg-type]
             penalty=np.array(penalty, float),
-            pulls=self._pulls.reshape(-1, self._arms).sum(axis=0),  # rows are type * K + arm
-            arm_cost=self._totals[:, 0].reshape(-1, self._arms).sum(axis=0),
+            pulls=self._pulls.copy(),
+            arm_cost=self._totals[:, 0].copy(),
             queue=np.array(self._queue),
             queue_max=self._peak,
         )

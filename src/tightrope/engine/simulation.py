@@ -265,10 +265,16 @@ def _results(
     records = []
     for label in request.policies:
         mine = [job for job in jobs if job.label == label]
+        runs, arms = (
+            Runs.stack([work.runs_of(job, kept) for job in mine]),
+            request.problem.arm_count,
+        )
+        by_type = runs.pulls.reshape(*runs.pulls.shape[:2], -1, arms) if mine[0].aware else None
         records.append(
             Record(
                 label=label,
-                normalised_runs=Runs.stack([work.runs_of(job, kept) for job in mine]),
+                normalised_runs=runs.over_types(arms),
+                pulls_by_type=by_type,
                 seconds=tuple(work.seconds_of(job) for job in mine),
                 compile_seconds=sum(work.compile_seconds.get(job, 0.0) for job in mine),
                 backend=mine[0].backend,

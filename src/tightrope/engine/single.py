@@ -49,8 +49,6 @@ def runs_of(job: Job, ends: Any, counts: Any, at: Ends) -> Runs:
     Where the policy uses types of requests, counts are of rows, ``type * K + arm``.
     """
     numbers, penalties = ends.astype(np.float64), job.penalty_count
-    if job.aware and counts.size:
-        counts = counts.reshape(*counts.shape[:2], -1, job.problem.arm_count).sum(axis=2)
     return Runs(
         reward=numbers[at.totals],
         cost=numbers[at.cost],
@@ -246,5 +244,5 @@ class SingleRun:
 
     def read(self) -> Runs:
         """The runs' totals so far."""
-        counts, job = self._counts.transpose(0, 2, 1), self.plan.job
-        return runs_of(job, self._ends.T, counts, self._columns)
+        counts = self._counts.transpose(0, 2, 1)
+        return runs_of(self.plan.job, self._ends.T, counts, self._columns)

@@ -67,6 +67,7 @@ def aim_of(policy: Policy, task: Task, budget: float, usual: Usual | None = None
 
     ``budget`` is normalised. ``usual``: observed sizes of the outcomes, if any.
     """
+    task = task.whole  # of rows: what is known of an arm's types serves all of them
     policy = policy.for_task(task)
     risk = getattr(policy, "risk", None)
     if risk is None or not task.penalty_count or isinstance(policy, GuardedResolve):

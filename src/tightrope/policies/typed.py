@@ -68,7 +68,8 @@ STEPS = 1  # halvings of the interval that a price is in; two prices are mixed i
 WIDTH = 1.5  # of a price, over the last one: the first interval
 STEPS_DOWN = 3  # from the last price, until 0 is tried
 MOST_PRICE = 1e12
-TAIL = 1.4  # times an arm's usual penalty, over all types: types have larger ones
+# Times an arm's usual penalty, of few pulls and of many: the largest ones are seen late.
+FIRST_TAIL, TAIL, SEEN = 1.4, 0.6, 300.0
 HOPED = 0.1  # of what is left of an allowance: the largest penalty of a row that is hoped for
 SHIFT, LEAST_WEIGHT = 0.05, 1e-3  # of the limits' weights
 # Of the safest arms: an ``Outlook``, the usual size, and what is above the limit, relative to it.
@@ -168,7 +169,7 @@ def _choose(
     _find_prices(constants, scratch, count, words, limited)
     row = _best(scratch, kind, count, limited)
     draw_for_many(constants, state, arms, words[0], 0.0, limited, first, last)
-    if not _bearable(constants, state, scratch, row, limited):
+    if not _bearable(constants, state, scratch, row, count, limited):
         return int(scratch.pool.safest[kind * count])
     return row
 
@@ -266,13 +267,23 @@ def _look_ahead(
     scratch.outlook[first + EXCESS] = min(max(above, -1.0), 1.0)
 
 
+def _tail(scratch: TypedScratch, row: int, m: int, count: int, limited: int) -> float:
+    """The size of penalty m that a row is trusted not to exceed by far.
+
+    Of few penalties the largest are not seen yet, and types have larger ones.
+    """
+    seen = scratch.pool.pulls[row % count]
+    tail = TAIL + (FIRST_TAIL - TAIL) * SEEN / (SEEN + seen)
+    return tail * scratch.arms.more[MORE * (row * limited + m) + SIZE]  # type: ignore[no-any-return]
+
+
 def _bearable(
-    constants: Constants, state: State, scratch: TypedScratch, row: int, limited: int
+    constants: Constants, state: State, scratch: TypedScratch, row: int, count: int, limited: int
 ) -> bool:
     """Whether every limit can still be rescued after a large penalty of this row."""
     for m in range(limited):
         size = scratch.outlook[OUTLOOK * m + LARGEST]
-        excess = excess_of(constants, TAIL * size_of(state, scratch.arms, row, m), size)
+        excess = excess_of(constants, _tail(scratch, row, m, count, limited), size)
         if excess > 0.0:
             ahead, allowance = cost_ahead(state, scratch.arms), state.remaining[1 + m]
             reserve = skewness(constants, size) + excess
@@ -298,7 +309,7 @@ def _least(
         above, fits = -math.inf, True
         for m in range(limited):
             above = max(above, excess_over(state, arms, row, m, arms.penalty[row * limited + m]))
-            large = large_penalty(constants, TAIL * size_of(state, arms, row, m))
+            large = large_penalty(constants, _tail(scratch, row, m, count, limited))
             if state.remaining[1 + m] > 0.0 and large > HOPED * state.remaining[1 + m]:
                 fits = False
         if above < least and fits:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Required, TypedDict, Unpack
 
+from tightrope.errors import InputError
 from tightrope.problem.limits import Kind
 from tightrope.problem.scales import Scales
 
@@ -24,6 +25,7 @@ class LogOptions(TypedDict, total=False):
     reward: Required[str | float]
     penalty: str | Sequence[str] | Mapping[str, str] | None
     propensity: str | None
+    context: str | None
     limits: Mapping[str, float | str | Kind] | None
     scales: Scales | Mapping[str, float] | None
     name: str
@@ -48,9 +50,10 @@ class FromLogs:
         a mapping of columns. ``arm``: the column that names the arm. ``cost``, ``reward``: columns,
         or one number for all rows (a request costs 1). ``penalty``: the columns of the penalties,
         or a mapping from limits' names to columns; by default the columns have the limits' names.
-        ``propensity``: the column with the probability of each choice, in (0, 1]. ``limits``: by
-        name, as for a problem. A pull of an arm draws one of its rows with all outcomes;
-        propensities weight the rows by 1 / propensity.
+        ``propensity``: the column with the probability of each choice, in (0, 1]. ``context``: the
+        column with the type of each request. ``limits``: by name, as for a problem. A pull of an
+        arm draws one of its rows with all outcomes, of the type of the request; propensities weight
+        the rows by 1 / propensity.
 
         ``scales``: the largest possible outcomes, a ``Scales`` or a mapping by name (cost, reward,
         the limits' names); by default the largest observed values, rounded up. ``drop_missing``
@@ -98,6 +101,33 @@ class FromLogs:
     ) -> Problem:
         """Same as ``from_frame``, from a log that ``tightrope.data.read_log`` returned."""
         made: Problem = _fitting().problem_of(log, limits, **options)
+        return made
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        limits: Mapping[str, float | str | Kind] | None = None,
+        *,
+        scales: Scales | None = None,
+        name: str = "",
+    ) -> Problem:
+        """A problem that draws whole rows of a ``FullTable``, with replacement.
+
+        A request is a row: its context, and the outcome of every arm. ``limits``: by name, as for a
+        :class:`Task`. ``scales``: by default the largest outcomes in the table, rounded up.
+
+        >>> from tightrope import FullTable, Problem
+        >>> rows = [[(1, 0.5, 1), (1, 0.9, 0)], [(1, 0.7, 0), (1, 0.8, 0)]]
+        >>> table = FullTable(["small", "large"], ["bad"], rows, contexts=["math", "code"])
+        >>> problem = Problem.from_table(table, {"bad": "30% per pull"})
+        >>> problem
+        Problem(2 arms: small, large; limits: bad <= 0.3 per pull; types: code, math)
+        """
+        tables = import_module("tightrope.data.tables")
+        if not isinstance(table, tables.FullTable):
+            raise InputError(f"table = {type(table).__name__}: must be a FullTable")
+        made: Problem = tables.problem_of(table, limits, scales, name)
         return made
 
     @classmethod

@@ -12,6 +12,7 @@ A row is ``type * K + arm``. Its weight in a mixture is its share of the cost, p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,7 +30,7 @@ from tightrope.problem.mixtures import (
 if TYPE_CHECKING:
     from tightrope.problem.tables import Moments
 
-__all__ = ["best_by_type", "careful_rates", "conflict_by_type"]
+__all__ = ["best_by_type", "careful_rates", "conflict_by_type", "lowest_by_type"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -74,6 +75,20 @@ def conflict_by_type(moments: Moments, shares: Floats) -> Conflict:
         prices[:] = 1.0
     nearest = nearest_point(moments.penalty_rate / limits, prices)
     return Conflict(prices / prices.sum() / limits, float(result.fun), nearest)
+
+
+def lowest_by_type(moments: Moments, m: int, others: Sequence[int], shares: Floats) -> Any:
+    """The program whose value is the lowest rate of penalty m that keeps the ``others``' limits.
+
+    Its variables are z_xk = pi_xk over the mean base of a request, and their sum of each type.
+    """
+    chance, _ = _chances(moments, shares)
+    mass, sums = _requests(chance * moments.base[:, m], len(shares))
+    excess = chance * (moments.penalty - moments.limits * moments.base)[:, others].T
+    columns = np.column_stack([excess, np.zeros(len(others))])
+    return program(
+        np.append(chance * moments.penalty[:, m], 0.0), columns, np.zeros(len(others)), mass, sums
+    )
 
 
 def careful_rates(penalty: Floats, base: Floats, shares: Floats) -> Floats:

@@ -409,10 +409,10 @@ class Problem(Known, FromLogs, ByType):
     @classmethod
     def from_toml(cls, text: str) -> Problem:
         """The problem that a TOML text describes; ``to_toml`` shows the format."""
-        return cls.from_table(table_of(text))
+        return cls.from_toml_table(table_of(text))
 
     @classmethod
-    def from_table(cls, table: dict[str, Any], rows: Rows | str | None = None) -> Problem:
+    def from_toml_table(cls, table: dict[str, Any], rows: Rows | str | None = None) -> Problem:
         """As ``from_toml``, from the parsed table.
 
         ``rows``: the rows that are not in the table, or the folder of their file.

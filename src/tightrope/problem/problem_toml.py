@@ -165,19 +165,23 @@ def _read_typed(tables: object, types: Sequence[str], laws: KnownLaws) -> dict[s
     """The arms of each type: an arm's own entries, and those of its table for that type."""
     if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
         raise ProblemError(f"arms = {shown(tables)}: must be [[arms]] tables")
-    found: dict[str, list[Arm]] = {name: [] for name in types}
     for k, table in enumerate(tables, start=1):
-        title = f"arm {table.get('name', k)!r}"
-        with at(title):
+        with at(f"arm {table.get('name', k)!r}"):
             known_keys(table, (*ARM_KEYS, *types))
-        own = {key: value for key, value in table.items() if key in ARM_KEYS}
-        for name, arms in found.items():
-            there = table.get(name, {})
-            if not isinstance(there, dict) or not (there or set(own) > {"name"}):
-                raise ProblemError(f"{title}: must have a table for the type {name!r}")
-            with within(f"{title}, type {name!r}"):
-                arms.append(_read_arm(own | there, k, laws))
-    return {name: tuple(arms) for name, arms in found.items()}
+    return {
+        name: tuple(_read_for_type(table, k, name, laws) for k, table in enumerate(tables, start=1))
+        for name in types
+    }
+
+
+def _read_for_type(table: dict[str, Any], k: int, name: str, laws: KnownLaws) -> Arm:
+    """Arm number ``k``, from 1, for a type."""
+    title, there = f"arm {table.get('name', k)!r}", table.get(name, {})
+    own = {key: value for key, value in table.items() if key in ARM_KEYS}
+    if not isinstance(there, dict) or not (there or set(own) > {"name"}):
+        raise ProblemError(f"{title}: must have a table for the type {name!r}")
+    with within(f"{title}, type {name!r}"):
+        return _read_arm(own | there, k, laws)
 
 
 def read_problem(
@@ -285,9 +289,11 @@ def save_problem(problem: Problem, target: str) -> list[str]:
         write_text(target, problem.to_toml())
         return [target]
     beside = f"{stem}.parquet"
+    wheres = [f", type {kind}" for kind in problem.shares]
+    wheres = wheres or ["", *(f", after change {j + 1}" for j in range(len(problem.changes)))]
     counts = {
-        f"{arm.name}, after change {j}" if j else arm.name: len(columns[0].values)
-        for j, arms in enumerate(problem.arms_by_phase)
+        f"{arm.name}{where}": len(columns[0].values)
+        for where, arms in zip(wheres, problem.arms_by_phase, strict=True)
         for arm in arms
         if (columns := row_columns(arm))
     }

@@ -176,7 +176,7 @@ def load_problem(name_or_path: str | Path) -> Problem:
     if text is None:
         return ready_problem(str(name_or_path))
     with at(str(name_or_path)):
-        return Problem.from_table(table_of(text), _folder(name_or_path))
+        return Problem.from_toml_table(table_of(text), _folder(name_or_path))
 
 
 def load_task(name_or_path: str | Path) -> Task:
@@ -192,7 +192,7 @@ def load_task(name_or_path: str | Path) -> Task:
         table = table_of(text)
         if holds_task(table):
             return Task.from_table(table)
-        return Problem.from_table(table, _folder(name_or_path)).task
+        return Problem.from_toml_table(table, _folder(name_or_path)).task
 
 
 def _folder(path: str | Path) -> str:

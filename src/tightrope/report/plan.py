@@ -28,6 +28,7 @@ from tightrope.report.html import block
 from tightrope.report.model import Column, Table, names, print_table
 from tightrope.report.page import fill, illustrated
 from tightrope.report.panels import WIDE, Panel, PolicyCurve, Reference
+from tightrope.report.replay import most_pulled
 from tightrope.report.rows import titled
 from tightrope.report.tones import ORDER, breaking, red, tone
 from tightrope.showing import html_of, text_of, write_report
@@ -54,6 +55,7 @@ __all__ = [
 TEMPLATE = "plan.html.j2"
 BAND = "5 % to 95 %, and darker 25 % to 75 %, of the runs"
 MOST_SOURCE = 20_000  # characters of the problem's TOML on the page
+MOST_TYPES = 40  # in a table
 MOST_COLUMNS = 4  # panels side by side in the picture
 SENTENCE = 80  # characters of a line of text
 
@@ -62,7 +64,7 @@ six = partial(number, digits=6)
 
 def tables(plan: Plan) -> list[Table]:
     """The tables of a plan."""
-    found = [_rewards(plan), _limits(plan), _errors(plan)]
+    found = [_rewards(plan), _limits(plan), *_types(plan), _errors(plan)]
     return [*found, _earnings(plan)] if plan.earned else found
 
 
@@ -121,6 +123,30 @@ def _limits(plan: Plan) -> Table:
     )
     lead = f"{chance} number of pulls until the budget is spent.{red_means}"
     return _table(plan, columns, "Limits and the end" if limits else "The end", lead)
+
+
+def _types(plan: Plan) -> list[Table]:
+    """What each type of request gets from the best policy, a table for each budget."""
+    return [_of_types(plan, row) for row in _best(plan).values() if row.by_type]
+
+
+def _of_types(plan: Plan, row: PlanRow) -> Table:
+    rows = sorted(row.by_type, key=lambda one: -one.requests)[:MOST_TYPES]
+    columns = [
+        names("type", [one.type for one in rows]),
+        Column("requests", [one.requests for one in rows], percent),
+        names("most pulled", [most_pulled(one.arm_names, one.pull_share) for one in rows]),
+        Column("reward per pull", [one.reward for one in rows], number),
+    ]
+    for m, kind in enumerate(plan.problem.limit_kinds):
+        heading = f"{row.limit_names[m]} {kind.words}"
+        columns.append(Column(heading, [one.rate[m] for one in rows], number))
+    there = f" at {_cost(plan, row.budget)}" * (len(plan.budgets) > 1)
+    lead = "What each type of request gets, earns and incurs on average."
+    lead += " The limits hold over all types together." * bool(row.limit_names)
+    left = len(row.by_type) - len(rows)
+    notes = [f"and {left:,} types that come less often"] * bool(left)
+    return Table(columns, f"By type of request, with {row.policy}{there}", lead, notes=notes)
 
 
 def _errors(plan: Plan) -> Table:
@@ -203,11 +229,17 @@ def headline(plan: Plan) -> list[str]:
 
     The best policy is the first of the ordered rows.
     """
+    worth = {one.budget: one.budget_unit for one in plan.worth}
+    best = _best(plan).values()
+    return [_earns(plan, row) + _next_unit(plan, worth.get(row.budget)) for row in best]
+
+
+def _best(plan: Plan) -> dict[float, PlanRow]:
+    """The first of the ordered rows of each budget."""
     best: dict[float, PlanRow] = {}
     for row in ordered(plan):
         best.setdefault(row.budget, row)
-    worth = {one.budget: one.budget_unit for one in plan.worth}
-    return [_earns(plan, row) + _next_unit(plan, worth.get(row.budget)) for row in best.values()]
+    return best
 
 
 def _earns(plan: Plan, row: PlanRow) -> str:

@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from tightrope.data.profile import MOST_ARMS, MOST_CHANNELS, ArmProfile, LimitProfile, Profile
-from tightrope.formats import NOTHING, at_most, estimates, number
+from tightrope.formats import NOTHING, at_most, estimates, number, percent
 from tightrope.names import in_table, in_text
 from tightrope.report.model import Column, Table, names, print_table
 from tightrope.report.page import fill
@@ -46,8 +46,37 @@ def print_profile(found: Profile) -> None:
     notes = [f"and {left:,} more arms"] if left else []
     ends = [False] * (len(arms) - 1) + [True, False]
     print_table(Table(columns, title, notes=notes, ends=ends))
+    if found.types:
+        print_table(_types(found))
     for line in _verdict(found):
         print(in_text(line))
+
+
+def _types(found: Profile) -> Table:
+    """Each arm for each type of request, with its share of the type's pulls in the best mixture."""
+    pairs = [(kind, k) for kind in found.types for k in range(len(kind.arms))]
+    some = pairs[:MOST_PRINTED]
+    arms = [kind.arms[k] for kind, k in some]
+    columns = [
+        names("type", ["" if k else f"{kind.name} ({kind.share:.0%})" for kind, k in some]),
+        names("arm", [one.arm for one in arms]),
+        Column("rows", [f"{one.rows:,}{' *' * one.pooled}" for one in arms]),
+    ]
+    for place, channel in enumerate(found.channels):
+        means = estimates([one.means[place] if one.rows else None for one in arms])
+        columns.append(Column(channel, means))
+    if found.limits:
+        tones = [TONES.get(one.keeps or "", "") for one in arms]
+        kept = [one.keeps or NOTHING for one in arms]
+        columns.append(names("keeps the limits", kept, tones=tones))
+    if found.types[0].shares is not None:
+        shares = [kind.shares and kind.shares[k] for kind, k in some]
+        columns.append(Column("best mixture", shares, percent))
+    notes = [f"and {len(pairs) - len(some):,} more pairs"] if len(some) < len(pairs) else []
+    if any(one.pooled for one in arms):
+        notes.append("* few rows: the problem draws the arm's rows of all types")
+    ends = [k == len(kind.arms) - 1 for kind, k in some]
+    return Table(columns, f"{len(found.types):,} types of requests", notes=notes, ends=ends)
 
 
 def _verdict(found: Profile) -> list[str]:
@@ -60,7 +89,7 @@ def _verdict(found: Profile) -> list[str]:
                 together = f", {_beside(one)} beside the other limits"
             lines.append(
                 f"limit {one.name} = {one.limit:g} {one.words}: the lowest that can be kept is"
-                f" {_lowest(one)} ({one.lowest_arm} alone){together}"
+                f" {_lowest(one)} ({_by(one)}){together}"
             )
     if found.infeasible is not None:
         lines.append(f"not feasible: {found.infeasible}")
@@ -96,6 +125,7 @@ def profile_page(found: Profile, title: str) -> str:
         ],
         pairs=[f"{one}, {two}" for one, two in combinations(few, 2)],
         limits=_limits(found),
+        types=_types(found) if found.types else None,
         tones=TONES,
     )
 
@@ -121,7 +151,14 @@ def _rate(rate: Estimate) -> str:
 
 def _lowest(one: LimitProfile) -> str:
     """The lowest limit that can be kept; a dash if it depends on the budget."""
-    return NOTHING if one.lowest is None else _rate(min(one.rates, key=lambda rate: rate.mean))
+    if one.lowest is None or one.lowest_arm is None:
+        return number(one.lowest)
+    return _rate(min(one.rates, key=lambda rate: rate.mean))
+
+
+def _by(one: LimitProfile) -> str:
+    """What keeps the lowest limit."""
+    return "the best arm of each type" if one.lowest_arm is None else f"{one.lowest_arm} alone"
 
 
 def _beside(one: LimitProfile) -> str:

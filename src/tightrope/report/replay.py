@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tightrope.data.log import Log
+from tightrope.data.log import Log, types_of
 from tightrope.data.offpolicy import MixtureEstimates
 from tightrope.data.replays import Replay
 from tightrope.data.tables import FullTable
@@ -15,7 +15,7 @@ from tightrope.report.model import Column, Table, names, print_table
 from tightrope.report.tones import ORDER, breaking, estimate_tone, limits_tone, red
 from tightrope.statistics import Estimate
 
-__all__ = ["describe_replay", "print_replay"]
+__all__ = ["describe_replay", "most_pulled", "print_replay"]
 
 
 def describe_replay(
@@ -30,6 +30,7 @@ def describe_replay(
             "rows": len(data),
             "arms": list(data.arms),
             "penalties": list(data.penalties),
+            **({} if data.contexts is None else {"types": list(types_of(data))}),
         },
         "budget": None if found is None else found.budget,
         "planned_budget": None if found is None else found.planned,
@@ -65,7 +66,7 @@ def _policies(data: Log | FullTable, found: Replay) -> Table:
     if not isinstance(data, FullTable):
         used = [f"{row.rows_used:,.0f} of {row.rows_passed:,.0f}" for row in rows]
         columns.append(Column("rows used", used))
-    most = [_most_pulled(data.arms, row.pull_share) for row in rows]
+    most = [most_pulled(data.arms, row.pull_share) for row in rows]
     columns.append(names("most pulled", most))
     orders = f"{rows[0].orders:,} orders of" if rows[0].orders > 1 else "one pass over"
     notes = [
@@ -76,7 +77,12 @@ def _policies(data: Log | FullTable, found: Replay) -> Table:
     return Table(columns, notes=[*notes[: 1 + (rows[0].orders > 1)], *above])
 
 
-def _most_pulled(arms: Sequence[str], shares: Sequence[float]) -> str:
+def most_pulled(arms: Sequence[str], shares: Sequence[float]) -> str:
+    """The three arms with the largest shares of the pulls.
+
+    >>> most_pulled(["a", "b"], [0.3, 0.7])
+    'b 70%, a 30%'
+    """
     first = sorted(range(len(arms)), key=lambda arm: -shares[arm])[:3]
     return ", ".join(f"{arms[arm]} {shares[arm]:.0%}" for arm in first if shares[arm] >= 0.005)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Annotated
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
@@ -22,18 +23,40 @@ def number_or_column(text: str) -> str | float:
         return text
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class LogColumns:
+    """The columns of a log.
+
+    arm COLUMN: column with the arm that was pulled
+    cost COLUMN|X: column with the cost, or one number for all rows
+    reward COLUMN|X: column with the reward, or one number for all rows
+    penalty COLUMN: column with a penalty; default the names of the limits
+    propensity COLUMN: column with the probability of the logged choice, in (0, 1]
+    context COLUMN: column with the type of the request, such as a country
+    drop_missing: leave out rows with a missing value
+    """
+
+    arm: str | None = None
+    cost: Annotated[str | float | None, Argument(read=number_or_column)] = None
+    reward: Annotated[str | float | None, Argument(read=number_or_column)] = None
+    penalty: Sequence[str] = ()
+    propensity: str | None = None
+    context: str | None = None
+    drop_missing: bool = False
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """The arguments of a function that reads a log."""
+        return {name: value for name, value in vars(self).items() if value not in (None, [], False)}
+
+
 def fit(
     log: str,
     *,
     json: Json = False,
-    arm: str | None = None,
-    cost: Annotated[str | float | None, Argument(read=number_or_column)] = None,
-    reward: Annotated[str | float | None, Argument(read=number_or_column)] = None,
-    penalty: Sequence[str] = (),
-    propensity: str | None = None,
+    columns: LogColumns,
     limit: Sequence[str] = (),
     scale: Sequence[str] = (),
-    drop_missing: bool = False,
     min_rows: int = 1,
     without: Sequence[str] = (),
     format: str | None = None,
@@ -45,19 +68,14 @@ def fit(
     """Make a problem from a log: a CSV or Parquet file, or a campaign's export.
 
     tightrope fit log.csv --arm model --cost usd --reward score --limit bad=5%/pull -o router.toml
+    tightrope fit log.csv --arm model --cost 1 --reward score --context country -o router.toml
     tightrope fit export.jsonl --format campaign -o router.toml --profile log.html
 
     log: a .csv, .parquet or exported .jsonl file
-    arm COLUMN: column with the arm that was pulled
-    cost COLUMN|X: column with the cost, or one number for all rows
-    reward COLUMN|X: column with the reward, or one number for all rows
-    penalty COLUMN: column with a penalty; default the names of the limits
-    propensity COLUMN: column with the probability of the logged choice, in (0, 1]
     limit NAME=X[%][/pull|/cost|/reward|/total]: limit on a penalty, such as bad=5%/pull, or on
         the share of arms: "few=at most 30% for opus", "new=at least 20% of the budget for Ada, Bo"
     scale NAME=X: largest possible cost, reward or penalty; default the largest in the log,
         rounded up
-    drop_missing: leave out rows with a missing value
     min_rows: leave out arms with fewer rows
     without ARM: leave out this arm
     format: csv, parquet or campaign; default by the end of the file's name
@@ -79,15 +97,10 @@ def fit(
         require("jinja2")
     fitted = made(
         log,
-        arm=arm,
-        cost=cost,
-        reward=reward,
-        penalty=penalty or None,
-        **({} if propensity is None else {"propensity": propensity}),
+        **columns.given,
         limits=limits_of(limit) or None,
         scales=by_name(scale, "--scale") or None,
         name=name,
-        drop_missing=drop_missing,
         min_rows=min_rows,
         without=without,
         format=format,

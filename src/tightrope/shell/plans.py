@@ -9,6 +9,7 @@ from contextlib import redirect_stdout
 import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.files import after_the_work
+from tightrope.shell.fits import LogColumns
 from tightrope.shell.named import limits_of
 from tightrope.shell.options import Budgets, Effort, Json, PolicyNames, ProblemName, Unit
 from tightrope.shell.output import answer, say
@@ -20,6 +21,7 @@ def plan(
     json: Json = False,
     budget: Budgets,
     limit: Sequence[str] = (),
+    columns: LogColumns,
     policy: PolicyNames = (),
     earn: float | None = None,
     chance: float = 0.9,
@@ -30,13 +32,16 @@ def plan(
     draws: int = 50,
     out: str | None = None,
 ) -> int:
-    """Estimate what a budget earns, the risk of breaking a limit, and the worth of more budget.
+    r"""Estimate what a budget earns, the risk of breaking a limit, and the worth of more budget.
 
     Policies that break a limit come last, in red.
 
     tightrope plan router.toml --budget 50 --unit $
     tightrope plan router.toml --budget 50 --limit bad=4%/pull --promise 0.01 --out plan
+    tightrope plan log.csv --arm model --cost usd --reward score --context country \
+        --limit bad=5%/pull --budget 50
 
+    problem: a ready problem's name or a TOML file; with --arm, a log as for fit
     limit [NAME=]X[%][/pull|/cost|/reward|/total]: replace a limit; X alone keeps what the limit is
         per; a share of arms reads "few=at most 30% for opus"
     policy: default resolve, resolve:risk=0.01, ts-lp:update=true and lyon
@@ -47,13 +52,9 @@ def plan(
     draws: draws of the bootstrap over a log's rows; 0 takes the log as the truth
     out FOLDER: write a page with fan charts and its numbers to this folder
     """
-    from tightrope.problem.meaning import require_binding
     from tightrope.report.plan import print_plan, require_report
 
-    loaded = tightrope.load_problem(problem)
-    limits = limits_of(limit, loaded.limit_names)
-    stated = loaded.with_limits(limits)
-    require_binding(stated.stated, limits)
+    stated = _problem(problem, columns, limit)
     if limit_name is not None and promise is None:
         raise InputError(f"--limit-name {limit_name}: must come with --promise RISK")
     if out is not None:
@@ -78,3 +79,21 @@ def plan(
             files = found.write(out)
         say(f"wrote {files[-1]} and {len(files) - 1} files beside it")
     return 0
+
+
+def _problem(name: str, columns: LogColumns, limit: Sequence[str]) -> tightrope.Problem:
+    """The problem by its name, in a file, or of a log; with the given limits."""
+    from tightrope.problem.meaning import require_binding
+
+    if given := columns.given:
+        if columns.arm is None:
+            option = f"--{next(iter(given)).replace('_', '-')}"
+            raise InputError(f"{option}: must come with --arm COLUMN, for a log")
+        from tightrope.data.fitting import fit
+
+        return fit(name, **given, limits=limits_of(limit) or None).problem
+    loaded = tightrope.load_problem(name)
+    limits = limits_of(limit, loaded.limit_names)
+    stated = loaded.with_limits(limits)
+    require_binding(stated.stated, limits)
+    return stated

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import tightrope
 from tightrope.errors import InputError
@@ -28,6 +28,7 @@ class Recorded:
     reward: column with the reward, or one number for all rows
     penalty COLUMN: column with a penalty
     propensity COLUMN: column with the probability of the logged choice, in (0, 1]
+    context COLUMN: column with the type of the request, such as a country
     uniform: every arm was equally likely in the log
     drop_missing: leave out rows with a missing value
     without ARM: leave out the rows of this arm
@@ -40,6 +41,7 @@ class Recorded:
     reward: Column
     penalty: Sequence[str] = ()
     propensity: str | None = None
+    context: str | None = None
     uniform: bool = False
     drop_missing: bool = False
     without: Sequence[str] = ()
@@ -100,7 +102,7 @@ def replay(
     limit NAME=X[%][/pull|/cost|/reward|/total]: limit on a penalty, such as bad=5%/pull, or on
         the share of arms: "few=at most 30% for opus"
     budget B: budget of the policies, in units of cost
-    mixture ARM=SHARE,...: shares of the pulls, which sum to 1
+    mixture [TYPE/]ARM=SHARE,...: shares of the pulls, which sum to 1, or do so for each type
     orders: random orders of the rows; 0 takes the rows in their order
     with_replacement: draw rows with replacement, as a simulation does
     method NAME: rejection or queues; default rejection
@@ -110,14 +112,14 @@ def replay(
     from tightrope.data.offpolicy import evaluate_mixture
     from tightrope.report.replay import describe_replay, print_replay
 
-    mixtures = [by_name(one.split(","), "--mixture") for one in mixture]
+    mixtures: list[Any] = [by_name(one.split(","), "--mixture") for one in mixture]
     limits = limits_of(limit)
     if not policy and not mixtures:
         raise InputError("replay: nothing to do; must have --policy with --budget, or --mixture")
     if policy and budget is None:
         raise InputError("--budget: is missing; must be given with --policy, in units of cost")
     data = recorded.read(log)
-    estimates = [evaluate_mixture(data, one, least=least) for one in mixtures]
+    estimates = [evaluate_mixture(data, _by_type(data, one), least=least) for one in mixtures]
     found = None
     if policy and budget is not None:
         with redirect_stdout(sys.stderr):  # a user's policy may print
@@ -136,3 +138,17 @@ def replay(
     if found is not None and found.remark and not json:
         say(found.remark)
     return 0
+
+
+def _by_type(data: tightrope.Log | tightrope.FullTable, shares: dict[str, float]) -> Any:
+    """Shares by type and arm if they are named TYPE/ARM; otherwise as they are."""
+    from tightrope.data.log import types_of
+
+    types = types_of(data)
+    found: dict[str, dict[str, float]] = {}
+    for name, share in shares.items():
+        kind = next((kind for kind in types if name.startswith(f"{kind}/")), None)
+        if kind is None or name in data.arms:
+            return shares
+        found.setdefault(kind, {})[name.removeprefix(f"{kind}/")] = share
+    return found

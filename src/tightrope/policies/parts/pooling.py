@@ -42,6 +42,7 @@ DECLARED = 2.0  # the same of a declared guess
 # Of the variance of a belief, in draws: of the row's own part, and of all of a penalty's. Chosen by
 # measurement: types and penalties are explored along with the arms.
 OWN, PENALTY = 0.3, 0.2
+USUAL = 1.0  # outcomes of the usual size of all arms, in the spread of an arm with few pulls
 LEAST = 1e-12  # guards quotients
 
 
@@ -289,14 +290,16 @@ def _mean_of_row(
         scale, width = certain(state.known[at])
         return scale, width, mean_of(scale), 1e15
     total, square, pulls = pool.sums[over], pool.squares[over], pool.pulls[arm]
-    size = size_of_sums(total, square, arms.pooled[channel])
-    guess, worth = min(0.5 * size, most), GUESS
+    usual = arms.pooled[channel]
+    size = size_of_sums(total, square, usual)
+    wide = (square + USUAL * usual * usual) / (total + USUAL * usual)
+    guess, worth = min(0.5 * wide, most), GUESS
     if stated and state.expected[at] >= 0.0:
         guess, worth = state.expected[at], DECLARED
         size = max(size, guess)
     factor = pool.factor[at]
     mean = min(factor * (total + worth * guess) / (pool.worth[over] + worth), 1.0)
-    second = min(factor * factor * (square + worth * guess * size) / (pulls + worth), 1.0)
+    second = min(factor * factor * (square + worth * guess * wide) / (pulls + worth), 1.0)
     tau, own = pool.tau[channel], state.pulls[row]
     weight = own + tau
     here = (state.totals[at] + tau * mean) / weight
