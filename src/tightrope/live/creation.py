@@ -92,6 +92,8 @@ def open_campaign(
         raise InputError(f"name = {shown(name)}: must be 1 to 128 printable characters")
     if isinstance(task, Task | Problem) and task.stated.contexts is not None:
         raise InputError("contexts: campaigns do not take them yet; use a Controller instead")
+    if isinstance(task, Task | Problem) and task.stated.space is not None:
+        raise InputError("space: campaigns do not take one yet; use a Controller instead")
     opened = open_store(store if isinstance(store, Store) else str(store), create=task is not None)
     owned = opened is not store
     try:

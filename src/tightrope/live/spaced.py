@@ -1,0 +1,76 @@
+"""A controller whose arms are numbers: ``ask()`` returns a number, ``tell(1.37, ...)`` takes one.
+
+Everything below this class sees the points of the grid as arms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from tightrope.errors import InputError
+from tightrope.live.controller import Controller, Penalty
+from tightrope.problem import Space
+from tightrope.problem.spaces import Value
+
+__all__ = ["SpacedController"]
+
+
+class SpacedController(Controller):
+    """A :class:`Controller` whose task has an ``Interval`` or a ``Box`` of arms."""
+
+    @property
+    def space(self) -> Space:
+        """The interval or box."""
+        return cast(Space, self.task.space)
+
+    def _rows(self, eligible: object) -> list[int] | None:
+        return None if eligible is None else self.space.within(eligible)
+
+    def ask(self, eligible: object = None) -> Any:
+        """The number to try next; a tuple in a box. It is in flight until reported or voided.
+
+        ``eligible``: a range, such as (0.5, 2.0), or ranges by name.
+        """
+        return self.space.value(super().ask(self._rows(eligible)))
+
+    def ask_many(self, count: int, eligible: object = None) -> list[Any]:
+        """The next ``count`` numbers, each decided with the earlier ones in flight."""
+        return [self.ask(eligible) for _ in range(count)]
+
+    def tell(
+        self,
+        arm: Any,
+        cost: float | None = None,
+        reward: float | None = None,
+        penalty: Penalty = None,
+    ) -> None:
+        """Report the outcomes of a number; they count for the nearest point of the grid."""
+        super().tell(self.space.number_of(arm), cost, reward, penalty)
+
+    def void(self, arm: Any) -> None:
+        """Cancel a number that was asked for and not used."""
+        super().void(self.space.number_of(arm))
+
+    def arm_name(self, arm: Any) -> str:
+        """The name of the nearest point of the grid."""
+        return self.task.names[self.space.number_of(arm)]
+
+    @property
+    def tried(self) -> dict[Value, int]:
+        """How often each number was tried and reported, for numbers that were."""
+        return {self.space.value(k): count for k, count in enumerate(self.pulls) if count}
+
+    def add_arm(self, name: str, **facts: Any) -> int:
+        """Not available: the arms are the numbers of the space."""
+        raise InputError(f"arm {name!r}: cannot be added to {self.space!r}")
+
+    def retire_arm(self, arm: Any) -> None:
+        """Not available: use ``eligible`` to leave numbers out."""
+        raise InputError(f"arm {arm!r}: cannot be retired; use eligible, such as (0.5, 2.0)")
+
+    def reprice(
+        self, arm: Any, *, cost: float | None = None, penalty: Mapping[str, float] | None = None
+    ) -> None:
+        """As ``Controller.reprice``, for the nearest point of the grid."""
+        super().reprice(self.space.number_of(arm), cost=cost, penalty=penalty)
