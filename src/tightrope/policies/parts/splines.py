@@ -1,0 +1,488 @@
+"""Smooth beliefs about arms that are numbers: a curve for every channel, and draws of it.
+
+A curve is m + sum_j w_j phi_j(x), with cubic B-splines phi_j (products of them in a box) and a
+normal prior on the weights: second differences along each side have the deviation ``bend``, the
+weights themselves the deviation ``height`` (P-splines, Eilers and Marx 1996). Both are chosen from
+a few values by the marginal likelihood of the reports, so smoothness comes from the data. The
+variance of an outcome is estimated from residuals near its number.
+
+The channels are the cost, the reward and the *net* penalty of each limit, see ``State.bases``.
+Everything follows from the totals of the state; ``bend``, ``height`` and the variances of outcomes
+are renewed at steps 1, 2, 4, ... and every 256. Letters: K points, C = 2 + M channels, at most 64
+splines. Matrices are stored as bands: entry (i, j), j <= i, at ``i * (width + 1) + i - j``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, NamedTuple
+
+from tightrope.policies.base import Constants, net_penalty
+from tightrope.policies.choice import hashed
+from tightrope.policies.parts.beliefs import (
+    CELLS,
+    FLOOR,
+    KAPPA,
+    KNOWN,
+    LEAST_COST,
+    MORE,
+    NORMAL,
+    SIZE,
+    Arms,
+    size_of_sums,
+)
+from tightrope.policies.state import Array, State, rows
+
+__all__ = ["Curves", "Shape", "begin_curves", "draw_curves", "fit_curves", "shape_of_grid"]
+
+SIDES, POINTS, SPLINES = 3, 4, 5  # places in the policy's constants
+
+HEIGHTS = (1.0, 0.3, 0.1, 0.03)  # deviations of a weight, over the usual size of an outcome
+BENDS = (1.0, 0.3, 0.1, 0.03)  # deviations of a second difference, over that of a weight
+HIGH = 2.0  # times log height is added to the log likelihood: few reports leave room
+ALIKE = 3.0  # pulls that the variance over all points is worth at a point
+LEAST = 1e-6  # of a squared size: the least variance of an outcome
+TINY = 1e-30  # guards quotients
+
+
+class Curves(NamedTuple):
+    """The curves of all channels, and working memory."""
+
+    first: Annotated[Array, "K"]  # the first spline at a point
+    parts: Annotated[Array, "K", 12]  # the values of four splines along each of three sides
+    noise: Annotated[Array, "K", "C"]  # the variance of an outcome
+    mean: Annotated[Array, "K", "C"]  # the expected curve
+    unsure: Annotated[Array, "K", "C"]  # its variance
+    level: Annotated[Array, "C"]  # m
+    size: Annotated[Array, "C"]  # the root of the mean squared outcome
+    height: Annotated[Array, "C"]
+    bend: Annotated[Array, "C"]
+    weights: Annotated[Array, "C", "K"]
+    factor: Annotated[Array, "C", "K", 7]  # the Cholesky factor of the weights' precision
+    matrix: Annotated[Array, "K", 7]
+    sums: Annotated[Array, "K"]  # by spline
+    counts: Annotated[Array, "K"]
+    at: Annotated[Array, 64]  # the splines at a point, and their values
+    part: Annotated[Array, 64]
+
+
+# The number of splines, the band's width; the steps to the next spline along the first and second
+# side; how many splines along the second and third.
+Shape = tuple[int, int, int, int, int, int]
+
+
+def shape_of_grid(constants: Constants) -> Shape:
+    """The shape of the splines."""
+    sides, s = int(constants[SIDES]), int(constants[SPLINES])
+    if sides == 1:
+        return s, 3, 1, 0, 1, 1
+    if sides == 2:
+        return s * s, 3 * s + 3, s, 1, 4, 1
+    return s * s * s, 3 * s * s + 3 * s + 3, s * s, s, 4, 4
+
+
+def begin_curves(constants: Constants, curves: Curves) -> None:
+    """Compute the splines at every point."""
+    sides, points, s = int(constants[SIDES]), int(constants[POINTS]), int(constants[SPLINES])
+    for row in range(len(curves.first)):
+        first, rest, step = 0, row, 1
+        for side in range(2, -1, -1):
+            if side < sides:
+                first += step * _set_parts(curves, 12 * row + 4 * side, rest % points, points, s)
+                rest //= points
+                step *= s
+            else:
+                curves.parts[12 * row + 4 * side] = 1.0
+        curves.first[row] = first
+
+
+def _set_parts(curves: Curves, at: int, place: int, points: int, s: int) -> int:
+    """The values of four cubic splines at a place of a side; returns the first one's number."""
+    far = place * (s - 3.0) / (points - 1.0)
+    cell = min(int(far), s - 4)
+    t = far - cell
+    u = 1.0 - t
+    curves.parts[at] = u * u * u / 6.0
+    curves.parts[at + 1] = (t * t * (3.0 * t - 6.0) + 4.0) / 6.0
+    curves.parts[at + 2] = (u * u * (3.0 * u - 6.0) + 4.0) / 6.0
+    curves.parts[at + 3] = t * t * t / 6.0
+    return cell
+
+
+def _touch(curves: Curves, row: int, shape: Shape) -> int:
+    """Note the splines at a point and their values; returns how many there are."""
+    _, _, along, across, wide, deep = shape
+    count, first, place = 0, int(curves.first[row]), 12 * row
+    for a in range(4):
+        for b in range(wide):
+            both = curves.parts[place + a] * curves.parts[place + 4 + b]
+            for c in range(deep):
+                curves.at[count] = first + a * along + b * across + c
+                curves.part[count] = both * curves.parts[place + 8 + c]
+                count += 1
+    return count
+
+
+# Sums of outcomes.
+
+
+def _total(state: State, row: int, channel: int, limited: int) -> float:
+    """The sum of a point's costs, rewards or net penalties."""
+    first = row * (2 + limited)
+    value: float = state.totals[first + channel]
+    if channel < 2:
+        return value
+    base, limit = state.bases[channel - 2], state.limits[channel - 2]
+    cost, reward = state.totals[first], state.totals[first + 1]
+    return net_penalty(base, limit, state.pulls[row], cost, reward, value)
+
+
+def _square(state: State, row: int, channel: int, limited: int) -> float:
+    """The sum of their squares."""
+    if channel < 2:
+        return state.squares[row * (2 + limited) + channel]  # type: ignore[no-any-return]
+    return _net_square(state, row, channel - 2, limited, 0.0)
+
+
+def _net_square(state: State, row: int, m: int, limited: int, rate: float) -> float:
+    """The sum of (net penalty - rate X)^2."""
+    at = row * limited + m
+    slope = rate if state.bases[m] == 0.0 else rate - state.limits[m]
+    found = state.net_squares[at] - 2.0 * slope * state.products[at]
+    return found + slope * slope * state.squares[row * (2 + limited)]  # type: ignore[no-any-return]
+
+
+def _value_known(state: State, row: int, channel: int, limited: int) -> bool:
+    """Whether the mean of a channel is known without reports."""
+    if state.stated[0] == 0.0:
+        return False
+    first = row * (2 + limited)
+    if channel < 2:
+        return state.known[first + channel] >= 0.0  # type: ignore[no-any-return]
+    base, m = state.bases[channel - 2], channel - 2
+    if state.known[first] < 0.0 and base != 0.0:
+        return False
+    if base < 0.0 and state.known[first + 1] < 0.0:
+        return False
+    return state.weights[row * limited + m] < 0.0 and state.known[first + channel] >= 0.0  # type: ignore[no-any-return]
+
+
+# Fits.
+
+
+def fit_curves(
+    constants: Constants, state: State, arms: Arms, curves: Curves, limited: int, anew: bool
+) -> None:
+    """Compute the curves from the totals; with ``anew``, also smoothness and variances."""
+    shape = shape_of_grid(constants)
+    for channel in range(2 + limited):
+        if anew:
+            _look_at_all(state, arms, curves, channel, limited)
+            _find_noise(state, curves, channel, limited, shape)
+        _gather(state, curves, channel, limited, shape)
+        if anew:
+            _find_smoothness(curves, channel, shape)
+        _solve(curves, channel, shape)
+        _see(state, curves, channel, limited, shape)
+    _expect(constants, state, arms, curves, limited, shape)
+
+
+def _look_at_all(state: State, arms: Arms, curves: Curves, channel: int, limited: int) -> None:
+    """The level, and the size of the usual outcome, over all points and a prior of one pull."""
+    pulls = total = square = plain = plain_square = 0.0
+    channels = 2 + limited
+    for row in rows(state):
+        pulls += state.pulls[row]
+        total += _total(state, row, channel, limited)
+        square += _square(state, row, channel, limited)
+        plain += state.totals[row * channels + channel]
+        plain_square += state.squares[row * channels + channel]
+        if state.totals[row * channels] != state.squares[row * channels]:
+            arms.any_part[0] = 1.0
+    usual = size_of_sums(plain, plain_square, 1.0)
+    arms.pooled[channel] = usual
+    guess = 0.5 * usual
+    if channel >= 2:  # a net penalty as frequent as the limit allows
+        base, limit = state.bases[channel - 2], state.limits[channel - 2]
+        guess = limit * curves.level[0]
+        if base != 0.0:
+            usual += limit * (base if base > 0.0 else -base * arms.pooled[1])
+    curves.level[channel] = (total + guess) / (pulls + 1.0)
+    curves.size[channel] = math.sqrt((square + 0.5 * usual * usual) / (pulls + 1.0))
+
+
+def _find_noise(state: State, curves: Curves, channel: int, limited: int, shape: Shape) -> None:
+    """The variance of an outcome at every point, from residuals near it."""
+    channels, size, level = 2 + limited, curves.size[channel], curves.level[channel]
+    least = LEAST * size * size
+    usual = max(size * size - level * level, least)
+    for j in range(shape[0]):
+        curves.sums[j], curves.counts[j] = ALIKE * usual, ALIKE
+    for row in rows(state):
+        n = state.pulls[row]
+        if n > 0.0:
+            mean = curves.mean[row * channels + channel]
+            away = _square(state, row, channel, limited)
+            away += mean * (n * mean - 2.0 * _total(state, row, channel, limited))
+            for i in range(_touch(curves, row, shape)):
+                j = int(curves.at[i])
+                curves.sums[j] += curves.part[i] * max(away, 0.0)
+                curves.counts[j] += curves.part[i] * n
+    for row in rows(state):
+        variance = 0.0
+        for i in range(_touch(curves, row, shape)):
+            j = int(curves.at[i])
+            variance += curves.part[i] * curves.sums[j] / curves.counts[j]
+        curves.noise[row * channels + channel] = max(variance, least)
+
+
+def _gather(state: State, curves: Curves, channel: int, limited: int, shape: Shape) -> None:
+    """The reports' precision of the weights, in ``matrix``, and its right side, in ``sums``."""
+    count, wide = shape[0], shape[1] + 1
+    for at in range(count * wide):
+        curves.matrix[at] = 0.0
+    for j in range(count):
+        curves.sums[j] = 0.0
+    for row in rows(state):
+        n = state.pulls[row]
+        if n > 0.0:
+            noise = curves.noise[row * (2 + limited) + channel]
+            away = _total(state, row, channel, limited) - n * curves.level[channel]
+            touched = _touch(curves, row, shape)
+            for i in range(touched):
+                at, part = int(curves.at[i]), curves.part[i] / noise
+                curves.sums[at] += part * away
+                for j in range(i + 1):
+                    apart = at - int(curves.at[j])
+                    curves.matrix[at * wide + apart] += n * part * curves.part[j]
+
+
+def _set_prior(curves: Curves, channel: int, height: float, bend: float, shape: Shape) -> None:
+    """The prior's precision of the weights, in the channel's factor."""
+    count, wide, along, across, rows_across, deep = shape[0], shape[1] + 1, *shape[2:]
+    first = channel * 7 * len(curves.first)
+    factor, size = curves.factor, curves.size[channel]
+    level, rough = 1.0 / (height * size) ** 2, 1.0 / (bend * height * size) ** 2
+    for at in range(first, first + count * wide):
+        factor[at] = 0.0
+    for j in range(count):
+        factor[first + j * wide] = level
+    _add_differences(factor, first, wide, count, along, count // along, rough)
+    if rows_across > 1:
+        _add_differences(factor, first, wide, count, across, along // across, rough)
+    if deep > 1:
+        _add_differences(factor, first, wide, count, 1, across, rough)
+
+
+def _add_differences(
+    factor: Array, first: int, wide: int, count: int, step: int, side: int, rough: float
+) -> None:
+    """Add the squares of second differences along a side of so many splines."""
+    for j in range(count):
+        if (j // step) % side >= 2:  # w_j - 2 w_(j - step) + w_(j - 2 step)
+            factor[first + j * wide] += rough
+            factor[first + j * wide + step] -= 2.0 * rough
+            factor[first + j * wide + 2 * step] += rough
+            factor[first + (j - step) * wide] += 4.0 * rough
+            factor[first + (j - step) * wide + step] -= 2.0 * rough
+            factor[first + (j - 2 * step) * wide] += rough
+
+
+def _decompose(factor: Array, first: int, count: int, width: int) -> float:
+    """Replace a band by its Cholesky factor; returns half the logarithm of its determinant."""
+    half, wide = 0.0, width + 1
+    for i in range(count):
+        low = max(0, i - width)
+        for j in range(low, i + 1):
+            total = factor[first + i * wide + i - j]
+            for k in range(low, j):
+                total -= factor[first + i * wide + i - k] * factor[first + j * wide + j - k]
+            if j < i:
+                factor[first + i * wide + i - j] = total / factor[first + j * wide]
+            else:
+                factor[first + i * wide] = math.sqrt(max(total, TINY))
+                half += math.log(factor[first + i * wide])
+    return half
+
+
+def _find_smoothness(curves: Curves, channel: int, shape: Shape) -> None:
+    """The height and bend under which the reports are most likely."""
+    best = -math.inf
+    for height in HEIGHTS:
+        for bend in BENDS:
+            likelihood = _likelihood(curves, channel, height, bend, shape)
+            likelihood += HIGH * math.log(height)
+            if likelihood > best:
+                best = likelihood
+                curves.height[channel], curves.bend[channel] = height, bend
+
+
+def _likelihood(curves: Curves, channel: int, height: float, bend: float, shape: Shape) -> float:
+    """The logarithm of the marginal likelihood, up to a constant."""
+    count, width = shape[0], shape[1]
+    first, place = channel * 7 * len(curves.first), channel * len(curves.first)
+    _set_prior(curves, channel, height, bend, shape)
+    before = _decompose(curves.factor, first, count, width)
+    after = _add_reports(curves, channel, height, bend, shape)
+    fit = 0.0
+    for i in range(count):
+        fit += curves.weights[place + i] * curves.weights[place + i]
+    return before - after + 0.5 * fit
+
+
+def _add_reports(curves: Curves, channel: int, height: float, bend: float, shape: Shape) -> float:
+    """Factor the precision after the reports, and take the first half of solving for the weights.
+
+    Returns half the logarithm of its determinant.
+    """
+    count, width = shape[0], shape[1]
+    wide, first, place = width + 1, channel * 7 * len(curves.first), channel * len(curves.first)
+    factor, weights = curves.factor, curves.weights
+    _set_prior(curves, channel, height, bend, shape)
+    for at in range(count * wide):
+        factor[first + at] += curves.matrix[at]
+    half = _decompose(factor, first, count, width)
+    for i in range(count):
+        total = curves.sums[i]
+        for j in range(max(0, i - width), i):
+            total -= factor[first + i * wide + i - j] * weights[place + j]
+        weights[place + i] = total / factor[first + i * wide]
+    return half
+
+
+def _solve(curves: Curves, channel: int, shape: Shape) -> None:
+    """The weights of a channel, and the factor of their precision."""
+    _add_reports(curves, channel, curves.height[channel], curves.bend[channel], shape)
+    _back(curves, channel, curves.weights, channel * len(curves.first), shape)
+
+
+def _back(curves: Curves, channel: int, values: Array, place: int, shape: Shape) -> None:
+    """Divide by the transposed factor, in place."""
+    count, width = shape[0], shape[1]
+    wide, first, factor = width + 1, channel * 7 * len(curves.first), curves.factor
+    for i in range(count - 1, -1, -1):
+        total = values[place + i]
+        for k in range(i + 1, min(count, i + wide)):
+            total -= factor[first + k * wide + k - i] * values[place + k]
+        values[place + i] = total / factor[first + i * wide]
+
+
+def _see(state: State, curves: Curves, channel: int, limited: int, shape: Shape) -> None:
+    """The expected curve and its variance at every point."""
+    channels, place, wide = 2 + limited, channel * len(curves.first), shape[1] + 1
+    _invert(curves, channel, shape)
+    for row in rows(state):
+        mean, variance, at = curves.level[channel], 0.0, row * channels + channel
+        count = _touch(curves, row, shape)
+        for i in range(count):
+            one, part = int(curves.at[i]), curves.part[i]
+            mean += part * curves.weights[place + one]
+            variance += part * part * curves.matrix[one * wide]
+            for j in range(i):
+                apart = one - int(curves.at[j])
+                variance += 2.0 * part * curves.part[j] * curves.matrix[one * wide + apart]
+        if _value_known(state, row, channel, limited):
+            mean, variance = state.known[at], 0.0
+            if channel >= 2:
+                cost, reward = curves.mean[row * channels], curves.mean[row * channels + 1]
+                base, limit = state.bases[channel - 2], state.limits[channel - 2]
+                mean = net_penalty(base, limit, 1.0, cost, reward, state.known[at])
+        curves.mean[at], curves.unsure[at] = mean, variance
+
+
+def _invert(curves: Curves, channel: int, shape: Shape) -> None:
+    """The weights' covariances within the band, in ``matrix`` (Takahashi's recursion)."""
+    count, width = shape[0], shape[1]
+    wide, first = width + 1, channel * 7 * len(curves.first)
+    factor, matrix = curves.factor, curves.matrix
+    for i in range(count - 1, -1, -1):
+        own = factor[first + i * wide]
+        for j in range(min(count - 1, i + width), i - 1, -1):
+            total = 1.0 / own if i == j else 0.0
+            for k in range(i + 1, min(count, i + wide)):
+                high, low = max(k, j), min(k, j)
+                total -= factor[first + k * wide + k - i] * matrix[high * wide + high - low]
+            matrix[j * wide + j - i] = total / own
+
+
+# What ``resolve`` reads.
+
+
+def _expect(
+    constants: Constants, state: State, arms: Arms, curves: Curves, limited: int, shape: Shape
+) -> None:
+    """The expected rates of every point, and how certain they are."""
+    channels = 2 + limited
+    for row in rows(state):
+        least = max(FLOOR * curves.level[0], max(constants[LEAST_COST], TINY))
+        cost = min(max(curves.mean[row * channels], least), 1.0)
+        arms.cost_scale[row] = cost
+        arms.reward_scale[row] = min(max(curves.mean[row * channels + 1], TINY), 1.0)
+        for m in range(limited):
+            net = curves.mean[row * channels + 2 + m]
+            if state.bases[m] == 0.0:
+                net = max(net, 0.0)
+            arms.rate[row * limited + m] = net / cost
+    for m in range(limited):
+        _expect_spread(constants, state, arms, curves, m, limited, shape)
+
+
+def _expect_spread(
+    constants: Constants, state: State, arms: Arms, curves: Curves, m: int, limited: int, shape: Shape
+) -> None:
+    """The variance of a net penalty per unit of cost, and the cost behind its rate."""
+    size, channels = curves.size[2 + m], 2 + limited
+    for j in range(shape[0]):
+        curves.sums[j], curves.counts[j] = ALIKE * size * size, ALIKE
+    for row in rows(state):
+        if state.pulls[row] > 0.0:
+            away = _net_square(state, row, m, limited, arms.rate[row * limited + m])
+            for i in range(_touch(curves, row, shape)):
+                j = int(curves.at[i])
+                curves.sums[j] += curves.part[i] * max(away, 0.0)
+                curves.counts[j] += curves.part[i] * state.pulls[row]
+    for row in rows(state):
+        at, cost, spread = row * limited + m, arms.cost_scale[row], 0.0
+        for i in range(_touch(curves, row, shape)):
+            j = int(curves.at[i])
+            spread += curves.part[i] * curves.sums[j] / curves.counts[j]
+        spread = max(spread / cost, LEAST * size * size)
+        rate = arms.rate[at]
+        unsure = curves.unsure[row * channels + 2 + m]
+        unsure += rate * rate * curves.unsure[row * channels]
+        unsure = max(unsure / (cost * cost), 1e-15)
+        arms.spread[at], arms.more[MORE * at + KNOWN] = spread, spread / unsure
+        arms.more[MORE * at + SIZE] = arms.pooled[2 + m]
+        arms.cautious[at] = rate + constants[KAPPA] * math.sqrt(unsure)
+
+
+def draw_curves(
+    constants: Constants,
+    state: State,
+    arms: Arms,
+    curves: Curves,
+    word: int,
+    noise: float,
+    limited: int,
+) -> None:
+    """Draw a curve for every channel; ``noise`` multiplies the normal numbers."""
+    shape, channels = shape_of_grid(constants), 2 + limited
+    for channel in range(channels):
+        for j in range(shape[0]):
+            random = hashed(word, channel * 64 + j)
+            curves.sums[j] = noise * NORMAL[random & (CELLS - 1)]
+        _back(curves, channel, curves.sums, 0, shape)
+        for row in rows(state):
+            value = curves.mean[row * channels + channel]
+            if curves.unsure[row * channels + channel] > 0.0:
+                for i in range(_touch(curves, row, shape)):
+                    value += curves.part[i] * curves.sums[int(curves.at[i])]
+            if channel == 0:
+                least = max(FLOOR * arms.cost_scale[row], constants[LEAST_COST])
+                arms.cost[row] = min(max(value, least), 1.0)
+            elif channel == 1:
+                arms.reward[row] = min(max(value, 0.0), 1.0) / arms.cost[row]
+            else:
+                if state.bases[channel - 2] == 0.0:
+                    value = max(value, 0.0)
+                arms.penalty[row * limited + channel - 2] = value / arms.cost[row]
