@@ -49,7 +49,8 @@ class Curves(NamedTuple):
     """The curves of all channels, and working memory."""
 
     first: Annotated[Array, "K"]  # the first spline at a point
-    parts: Annotated[Array, "K", 12]  # the values of four splines along each of three sides
+    parts: Annotated[Array, "K", 64]  # the values of the splines there: 4, 16 or 64 of them
+    apart: Annotated[Array, 64]  # by how much the number of each is above the first one's
     noise: Annotated[Array, "K", "C"]  # the variance of an outcome
     mean: Annotated[Array, "K", "C"]  # the expected curve
     unsure: Annotated[Array, "K", "C"]  # its variance
@@ -62,65 +63,58 @@ class Curves(NamedTuple):
     matrix: Annotated[Array, "K", 7]
     sums: Annotated[Array, "K"]  # by spline
     counts: Annotated[Array, "K"]
-    at: Annotated[Array, 64]  # the splines at a point, and their values
-    part: Annotated[Array, 64]
 
 
-# The number of splines, the band's width; the steps to the next spline along the first and second
-# side; how many splines along the second and third.
-Shape = tuple[int, int, int, int, int, int]
+# The number of splines, the width of the band, how many splines there are at a point, and the
+# number of splines along a side.
+Shape = tuple[int, int, int, int]
 
 
 def shape_of_grid(constants: Constants) -> Shape:
     """The shape of the splines."""
-    sides, s = int(constants[SIDES]), int(constants[SPLINES])
-    if sides == 1:
-        return s, 3, 1, 0, 1, 1
-    if sides == 2:
-        return s * s, 3 * s + 3, s, 1, 4, 1
-    return s * s * s, 3 * s * s + 3 * s + 3, s * s, s, 4, 4
+    s = int(constants[SPLINES])
+    if constants[SIDES] == 1.0:
+        return s, 3, 4, s
+    if constants[SIDES] == 2.0:
+        return s * s, 3 * s + 3, 16, s
+    return s * s * s, 3 * s * s + 3 * s + 3, 64, s
 
 
 def begin_curves(constants: Constants, curves: Curves) -> None:
     """Compute the splines at every point."""
-    sides, points, s = int(constants[SIDES]), int(constants[POINTS]), int(constants[SPLINES])
+    sides, points = int(constants[SIDES]), int(constants[POINTS])
+    near, s = shape_of_grid(constants)[2:]
+    for i in range(near):
+        curves.apart[i], rest, step = 0.0, i, 1
+        for _ in range(sides):
+            curves.apart[i] += rest % 4 * step
+            rest //= 4
+            step *= s
     for row in range(len(curves.first)):
-        first, rest, step = 0, row, 1
-        for side in range(2, -1, -1):
-            if side < sides:
-                first += step * _set_parts(curves, 12 * row + 4 * side, rest % points, points, s)
-                rest //= points
-                step *= s
-            else:
-                curves.parts[12 * row + 4 * side] = 1.0
-        curves.first[row] = first
+        curves.first[row] = 0.0
+        for i in range(near):
+            curves.parts[row * near + i] = 1.0
+        rest, step = row, 1
+        for side in range(sides):
+            far = rest % points * (s - 3.0) / (points - 1.0)
+            cell = min(int(far), s - 4)
+            curves.first[row] += cell * step
+            for i in range(near):
+                curves.parts[row * near + i] *= _spline(far - cell, i // 4**side % 4)
+            rest //= points
+            step *= s
 
 
-def _set_parts(curves: Curves, at: int, place: int, points: int, s: int) -> int:
-    """The values of four cubic splines at a place of a side; returns the first one's number."""
-    far = place * (s - 3.0) / (points - 1.0)
-    cell = min(int(far), s - 4)
-    t = far - cell
+def _spline(t: float, which: int) -> float:
+    """The value of one of the four cubic splines that are not 0 at ``t``, in [0, 1]."""
     u = 1.0 - t
-    curves.parts[at] = u * u * u / 6.0
-    curves.parts[at + 1] = (t * t * (3.0 * t - 6.0) + 4.0) / 6.0
-    curves.parts[at + 2] = (u * u * (3.0 * u - 6.0) + 4.0) / 6.0
-    curves.parts[at + 3] = t * t * t / 6.0
-    return cell
-
-
-def _touch(curves: Curves, row: int, shape: Shape) -> int:
-    """Note the splines at a point and their values; returns how many there are."""
-    _, _, along, across, wide, deep = shape
-    count, first, place = 0, int(curves.first[row]), 12 * row
-    for a in range(4):
-        for b in range(wide):
-            both = curves.parts[place + a] * curves.parts[place + 4 + b]
-            for c in range(deep):
-                curves.at[count] = first + a * along + b * across + c
-                curves.part[count] = both * curves.parts[place + 8 + c]
-                count += 1
-    return count
+    if which == 0:
+        return u * u * u / 6.0
+    if which == 1:
+        return (t * t * (3.0 * t - 6.0) + 4.0) / 6.0
+    if which == 2:
+        return (u * u * (3.0 * u - 6.0) + 4.0) / 6.0
+    return t * t * t / 6.0
 
 
 # Sums of outcomes.
@@ -167,6 +161,12 @@ def _value_known(state: State, row: int, channel: int, limited: int) -> bool:
     return state.weights[row * limited + m] < 0.0 and state.known[first + channel] >= 0.0  # type: ignore[no-any-return]
 
 
+def _stays(state: State, channel: int, limited: int) -> bool:
+    """Whether a channel is known at all points: at the first and the last, since a skip is one."""
+    last = len(state.pulls) - 1
+    return _value_known(state, 0, channel, limited) and _value_known(state, last, channel, limited)
+
+
 # Fits.
 
 
@@ -176,13 +176,13 @@ def fit_curves(
     """Compute the curves from the totals; with ``anew``, also smoothness and variances."""
     shape = shape_of_grid(constants)
     for channel in range(2 + limited):
+        if not anew and _stays(state, channel, limited):
+            continue
         if anew:
             _look_at_all(state, arms, curves, channel, limited)
             _find_noise(state, curves, channel, limited, shape)
         _gather(state, curves, channel, limited, shape)
-        if anew:
-            _find_smoothness(curves, channel, shape)
-        _solve(curves, channel, shape)
+        _solve(curves, channel, shape, anew)
         _see(state, curves, channel, limited, shape)
     _expect(constants, state, arms, curves, limited, shape)
 
@@ -213,7 +213,8 @@ def _look_at_all(state: State, arms: Arms, curves: Curves, channel: int, limited
 
 def _find_noise(state: State, curves: Curves, channel: int, limited: int, shape: Shape) -> None:
     """The variance of an outcome at every point, from residuals near it."""
-    channels, size, level = 2 + limited, curves.size[channel], curves.level[channel]
+    channels, near = 2 + limited, shape[2]
+    size, level = curves.size[channel], curves.level[channel]
     least = LEAST * size * size
     usual = max(size * size - level * level, least)
     for j in range(shape[0]):
@@ -224,21 +225,21 @@ def _find_noise(state: State, curves: Curves, channel: int, limited: int, shape:
             mean = curves.mean[row * channels + channel]
             away = _square(state, row, channel, limited)
             away += mean * (n * mean - 2.0 * _total(state, row, channel, limited))
-            for i in range(_touch(curves, row, shape)):
-                j = int(curves.at[i])
-                curves.sums[j] += curves.part[i] * max(away, 0.0)
-                curves.counts[j] += curves.part[i] * n
+            for i in range(near):
+                j, part = int(curves.first[row] + curves.apart[i]), curves.parts[row * near + i]
+                curves.sums[j] += part * max(away, 0.0)
+                curves.counts[j] += part * n
     for row in rows(state):
         variance = 0.0
-        for i in range(_touch(curves, row, shape)):
-            j = int(curves.at[i])
-            variance += curves.part[i] * curves.sums[j] / curves.counts[j]
+        for i in range(near):
+            j = int(curves.first[row] + curves.apart[i])
+            variance += curves.parts[row * near + i] * curves.sums[j] / curves.counts[j]
         curves.noise[row * channels + channel] = max(variance, least)
 
 
 def _gather(state: State, curves: Curves, channel: int, limited: int, shape: Shape) -> None:
     """The reports' precision of the weights, in ``matrix``, and its right side, in ``sums``."""
-    count, wide = shape[0], shape[1] + 1
+    count, wide, near = shape[0], shape[1] + 1, shape[2]
     for at in range(count * wide):
         curves.matrix[at] = 0.0
     for j in range(count):
@@ -248,30 +249,28 @@ def _gather(state: State, curves: Curves, channel: int, limited: int, shape: Sha
         if n > 0.0:
             noise = curves.noise[row * (2 + limited) + channel]
             away = _total(state, row, channel, limited) - n * curves.level[channel]
-            touched = _touch(curves, row, shape)
-            for i in range(touched):
-                at, part = int(curves.at[i]), curves.part[i] / noise
+            for i in range(near):
+                at = int(curves.first[row] + curves.apart[i])
+                part = curves.parts[row * near + i] / noise
                 curves.sums[at] += part * away
                 for j in range(i + 1):
-                    apart = at - int(curves.at[j])
-                    curves.matrix[at * wide + apart] += n * part * curves.part[j]
+                    apart = int(curves.apart[i] - curves.apart[j])
+                    curves.matrix[at * wide + apart] += n * part * curves.parts[row * near + j]
 
 
 def _set_prior(curves: Curves, channel: int, height: float, bend: float, shape: Shape) -> None:
     """The prior's precision of the weights, in the channel's factor."""
-    count, wide, along, across, rows_across, deep = shape[0], shape[1] + 1, *shape[2:]
-    first = channel * 7 * len(curves.first)
-    factor, size = curves.factor, curves.size[channel]
+    count, wide, s = shape[0], shape[1] + 1, shape[3]
+    first, size, factor = channel * 7 * len(curves.first), curves.size[channel], curves.factor
     level, rough = 1.0 / (height * size) ** 2, 1.0 / (bend * height * size) ** 2
     for at in range(first, first + count * wide):
         factor[at] = 0.0
     for j in range(count):
         factor[first + j * wide] = level
-    _add_differences(factor, first, wide, count, along, count // along, rough)
-    if rows_across > 1:
-        _add_differences(factor, first, wide, count, across, along // across, rough)
-    if deep > 1:
-        _add_differences(factor, first, wide, count, 1, across, rough)
+    step = 1
+    while step < count:
+        _add_differences(factor, first, wide, count, step, s, rough)
+        step *= s
 
 
 def _add_differences(
@@ -305,55 +304,49 @@ def _decompose(factor: Array, first: int, count: int, width: int) -> float:
     return half
 
 
-def _find_smoothness(curves: Curves, channel: int, shape: Shape) -> None:
-    """The height and bend under which the reports are most likely."""
-    best = -math.inf
-    for height in HEIGHTS:
-        for bend in BENDS:
-            likelihood = _likelihood(curves, channel, height, bend, shape)
-            likelihood += HIGH * math.log(height)
-            if likelihood > best:
-                best = likelihood
-                curves.height[channel], curves.bend[channel] = height, bend
+def _solve(curves: Curves, channel: int, shape: Shape, anew: bool) -> None:
+    """The weights of a channel, and the factor of their precision.
 
-
-def _likelihood(curves: Curves, channel: int, height: float, bend: float, shape: Shape) -> float:
-    """The logarithm of the marginal likelihood, up to a constant."""
-    count, width = shape[0], shape[1]
-    first, place = channel * 7 * len(curves.first), channel * len(curves.first)
-    _set_prior(curves, channel, height, bend, shape)
-    before = _decompose(curves.factor, first, count, width)
-    after = _add_reports(curves, channel, height, bend, shape)
-    fit = 0.0
-    for i in range(count):
-        fit += curves.weights[place + i] * curves.weights[place + i]
-    return before - after + 0.5 * fit
-
-
-def _add_reports(curves: Curves, channel: int, height: float, bend: float, shape: Shape) -> float:
-    """Factor the precision after the reports, and take the first half of solving for the weights.
-
-    Returns half the logarithm of its determinant.
+    With ``anew``, first find the height and bend under which the reports are most likely.
     """
+    turns, best = (len(HEIGHTS) * len(BENDS) if anew else 0), -math.inf
+    for turn in range(turns + 1):
+        height, bend = curves.height[channel], curves.bend[channel]
+        if turn < turns:
+            height, bend = HEIGHTS[turn // len(BENDS)], BENDS[turn % len(BENDS)]
+        likelihood = -HIGH * math.log(height)
+        for reports in range(0 if turn < turns else 1, 2):
+            likelihood = _factor(curves, channel, height, bend, shape, reports) - likelihood
+        likelihood = _forward(curves, channel, shape) - likelihood
+        if turn < turns and likelihood > best:
+            best, curves.height[channel], curves.bend[channel] = likelihood, height, bend
+    _back(curves, channel, curves.weights, channel * len(curves.first), shape)
+
+
+def _factor(
+    curves: Curves, channel: int, height: float, bend: float, shape: Shape, reports: int
+) -> float:
+    """Factor the precision before or after the reports; half the logarithm of its determinant."""
+    first, wide = channel * 7 * len(curves.first), shape[1] + 1
+    _set_prior(curves, channel, height, bend, shape)
+    if reports > 0:
+        for at in range(shape[0] * wide):
+            curves.factor[first + at] += curves.matrix[at]
+    return _decompose(curves.factor, first, shape[0], shape[1])
+
+
+def _forward(curves: Curves, channel: int, shape: Shape) -> float:
+    """Divide the right side by the factor, into the weights; returns half their squares' sum."""
     count, width = shape[0], shape[1]
     wide, first, place = width + 1, channel * 7 * len(curves.first), channel * len(curves.first)
-    factor, weights = curves.factor, curves.weights
-    _set_prior(curves, channel, height, bend, shape)
-    for at in range(count * wide):
-        factor[first + at] += curves.matrix[at]
-    half = _decompose(factor, first, count, width)
+    fit = 0.0
     for i in range(count):
         total = curves.sums[i]
         for j in range(max(0, i - width), i):
-            total -= factor[first + i * wide + i - j] * weights[place + j]
-        weights[place + i] = total / factor[first + i * wide]
-    return half
-
-
-def _solve(curves: Curves, channel: int, shape: Shape) -> None:
-    """The weights of a channel, and the factor of their precision."""
-    _add_reports(curves, channel, curves.height[channel], curves.bend[channel], shape)
-    _back(curves, channel, curves.weights, channel * len(curves.first), shape)
+            total -= curves.factor[first + i * wide + i - j] * curves.weights[place + j]
+        curves.weights[place + i] = total / curves.factor[first + i * wide]
+        fit += 0.5 * curves.weights[place + i] * curves.weights[place + i]
+    return fit
 
 
 def _back(curves: Curves, channel: int, values: Array, place: int, shape: Shape) -> None:
@@ -370,17 +363,18 @@ def _back(curves: Curves, channel: int, values: Array, place: int, shape: Shape)
 def _see(state: State, curves: Curves, channel: int, limited: int, shape: Shape) -> None:
     """The expected curve and its variance at every point."""
     channels, place, wide = 2 + limited, channel * len(curves.first), shape[1] + 1
+    near = shape[2]
     _invert(curves, channel, shape)
     for row in rows(state):
         mean, variance, at = curves.level[channel], 0.0, row * channels + channel
-        count = _touch(curves, row, shape)
-        for i in range(count):
-            one, part = int(curves.at[i]), curves.part[i]
+        for i in range(near):
+            one = int(curves.first[row] + curves.apart[i])
+            part, beside = curves.parts[row * near + i], 0.0
             mean += part * curves.weights[place + one]
-            variance += part * part * curves.matrix[one * wide]
             for j in range(i):
-                apart = one - int(curves.at[j])
-                variance += 2.0 * part * curves.part[j] * curves.matrix[one * wide + apart]
+                apart = int(curves.apart[i] - curves.apart[j])
+                beside += curves.parts[row * near + j] * curves.matrix[one * wide + apart]
+            variance += part * (part * curves.matrix[one * wide] + 2.0 * beside)
         if _value_known(state, row, channel, limited):
             mean, variance = state.known[at], 0.0
             if channel >= 2:
@@ -428,24 +422,30 @@ def _expect(
 
 
 def _expect_spread(
-    constants: Constants, state: State, arms: Arms, curves: Curves, m: int, limited: int, shape: Shape
+    constants: Constants,
+    state: State,
+    arms: Arms,
+    curves: Curves,
+    m: int,
+    limited: int,
+    shape: Shape,
 ) -> None:
     """The variance of a net penalty per unit of cost, and the cost behind its rate."""
-    size, channels = curves.size[2 + m], 2 + limited
+    size, channels, near = curves.size[2 + m], 2 + limited, shape[2]
     for j in range(shape[0]):
         curves.sums[j], curves.counts[j] = ALIKE * size * size, ALIKE
     for row in rows(state):
         if state.pulls[row] > 0.0:
             away = _net_square(state, row, m, limited, arms.rate[row * limited + m])
-            for i in range(_touch(curves, row, shape)):
-                j = int(curves.at[i])
-                curves.sums[j] += curves.part[i] * max(away, 0.0)
-                curves.counts[j] += curves.part[i] * state.pulls[row]
+            for i in range(near):
+                j, part = int(curves.first[row] + curves.apart[i]), curves.parts[row * near + i]
+                curves.sums[j] += part * max(away, 0.0)
+                curves.counts[j] += part * state.pulls[row]
     for row in rows(state):
         at, cost, spread = row * limited + m, arms.cost_scale[row], 0.0
-        for i in range(_touch(curves, row, shape)):
-            j = int(curves.at[i])
-            spread += curves.part[i] * curves.sums[j] / curves.counts[j]
+        for i in range(near):
+            j = int(curves.first[row] + curves.apart[i])
+            spread += curves.parts[row * near + i] * curves.sums[j] / curves.counts[j]
         spread = max(spread / cost, LEAST * size * size)
         rate = arms.rate[at]
         unsure = curves.unsure[row * channels + 2 + m]
@@ -467,6 +467,7 @@ def draw_curves(
 ) -> None:
     """Draw a curve for every channel; ``noise`` multiplies the normal numbers."""
     shape, channels = shape_of_grid(constants), 2 + limited
+    near = shape[2]
     for channel in range(channels):
         for j in range(shape[0]):
             random = hashed(word, channel * 64 + j)
@@ -475,8 +476,9 @@ def draw_curves(
         for row in rows(state):
             value = curves.mean[row * channels + channel]
             if curves.unsure[row * channels + channel] > 0.0:
-                for i in range(_touch(curves, row, shape)):
-                    value += curves.part[i] * curves.sums[int(curves.at[i])]
+                for i in range(near):
+                    j = int(curves.first[row] + curves.apart[i])
+                    value += curves.parts[row * near + i] * curves.sums[j]
             if channel == 0:
                 least = max(FLOOR * arms.cost_scale[row], constants[LEAST_COST])
                 arms.cost[row] = min(max(value, least), 1.0)
