@@ -37,10 +37,11 @@ __all__ = ["Curves", "Shape", "begin_curves", "draw_curves", "fit_curves", "shap
 
 SIDES, POINTS, SPLINES = 3, 4, 5  # places in the policy's constants
 
-HEIGHTS = (1.0, 0.3, 0.1, 0.03)  # deviations of a weight, over the usual size of an outcome
+HEIGHTS = (0.5, 0.15, 0.05, 0.015)  # deviations of a weight, over the usual size of an outcome
 BENDS = (1.0, 0.3, 0.1, 0.03)  # deviations of a second difference, over that of a weight
 HIGH = 2.0  # times log height is added to the log likelihood: few reports leave room
 ALIKE = 3.0  # pulls that the variance over all points is worth at a point
+SEEN = 0.25  # squared sizes that are added to the squares seen near a point
 LEAST = 1e-6  # of a squared size: the least variance of an outcome
 TINY = 1e-30  # guards quotients
 
@@ -55,7 +56,8 @@ class Curves(NamedTuple):
     mean: Annotated[Array, "K", "C"]  # the expected curve
     unsure: Annotated[Array, "K", "C"]  # its variance
     level: Annotated[Array, "C"]  # m
-    size: Annotated[Array, "C"]  # the root of the mean squared outcome
+    size: Annotated[Array, "C"]  # the usual size of an outcome other than 0
+    square: Annotated[Array, "C"]  # the mean squared outcome
     height: Annotated[Array, "C"]
     bend: Annotated[Array, "C"]
     weights: Annotated[Array, "C", "K"]
@@ -208,7 +210,8 @@ def _look_at_all(state: State, arms: Arms, curves: Curves, channel: int, limited
         if base != 0.0:
             usual += limit * (base if base > 0.0 else -base * arms.pooled[1])
     curves.level[channel] = (total + guess) / (pulls + 1.0)
-    curves.size[channel] = math.sqrt((square + 0.5 * usual * usual) / (pulls + 1.0))
+    curves.size[channel] = usual
+    curves.square[channel] = (square + 0.5 * usual * usual) / (pulls + 1.0)
 
 
 def _find_noise(state: State, curves: Curves, channel: int, limited: int, shape: Shape) -> None:
@@ -216,9 +219,9 @@ def _find_noise(state: State, curves: Curves, channel: int, limited: int, shape:
     channels, near = 2 + limited, shape[2]
     size, level = curves.size[channel], curves.level[channel]
     least = LEAST * size * size
-    usual = max(size * size - level * level, least)
+    usual = max(curves.square[channel] - level * level, least)
     for j in range(shape[0]):
-        curves.sums[j], curves.counts[j] = ALIKE * usual, ALIKE
+        curves.sums[j], curves.counts[j] = ALIKE * usual + SEEN * size * size, ALIKE
     for row in rows(state):
         n = state.pulls[row]
         if n > 0.0:
@@ -433,7 +436,8 @@ def _expect_spread(
     """The variance of a net penalty per unit of cost, and the cost behind its rate."""
     size, channels, near = curves.size[2 + m], 2 + limited, shape[2]
     for j in range(shape[0]):
-        curves.sums[j], curves.counts[j] = ALIKE * size * size, ALIKE
+        curves.sums[j] = ALIKE * curves.square[2 + m] + SEEN * size * size
+        curves.counts[j] = ALIKE
     for row in rows(state):
         if state.pulls[row] > 0.0:
             away = _net_square(state, row, m, limited, arms.rate[row * limited + m])
