@@ -26,7 +26,9 @@ def basis(space):
     s, points = splines_of(space), space.points
     knots = np.arange(-3, s + 1.0)
     places = np.linspace(0, s - 3, points)
-    one = np.array([BSpline(knots, row, 3)(np.minimum(places, s - 3 - 1e-12)) for row in np.eye(s)]).T
+    one = np.array(
+        [BSpline(knots, row, 3)(np.minimum(places, s - 3 - 1e-12)) for row in np.eye(s)]
+    ).T
     return one if space.side_count == 1 else np.kron(one, one)
 
 
@@ -66,7 +68,9 @@ def test_a_curve_is_the_normal_posterior_of_its_weights(space):
         design, variance = phi[rows], noise[rows, channel]
         before = prior(space, curves.height[channel], curves.bend[channel], curves.size[channel])
         precision = before + design.T @ (design / variance[:, None])
-        away = told[:, 1 + channel] - curves.level[channel]  # per pull at cost 1: net is the penalty
+        away = (
+            told[:, 1 + channel] - curves.level[channel]
+        )  # per pull at cost 1: net is the penalty
         weights = np.linalg.solve(precision, design.T @ (away / variance))
         wanted = curves.level[channel] + phi @ weights
         assert means[:, channel] == pytest.approx(wanted, abs=1e-9)
