@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tightrope.theory.citations import cited
 from tightrope.version import __version__
 
 KINDS = {"class": "class", "exception": "exc", "function": "func"}  # entries, and links to them
@@ -93,6 +94,11 @@ def tidy(app: Any, kind: str, name: str, thing: Any, options: Any, *texts: str |
     return tuple(text and alias.sub(r"\1", text) for text in texts)
 
 
+def cite(app: Any, kind: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """The paper's numbers in place of its labels, as in the shell."""
+    lines[:] = map(cited, lines)
+
+
 def write_math(writer: Any, node: Any) -> None:
     """Formulas as MathML, which browsers show themselves."""
     from docutils.nodes import SkipNode, math_block
@@ -130,5 +136,6 @@ def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.add_html_math_renderer("mathml", (write_math, None), (write_math, None))
     app.connect("autodoc-process-signature", tidy)
+    app.connect("autodoc-process-docstring", cite)
     app.connect("missing-reference", find_public)
     app.connect("doctree-resolved", label_cells)

@@ -2,7 +2,8 @@
 
 ``make_site.py`` applies them before it builds the site. Formulas are typeset, sessions of Python
 are in fences, block quotes do not nest, and the text of a link is words. The rules read the text
-as Markdown, so code (in fences or in backticks) and mathematics (in dollars) are exempt.
+as Markdown, so code (in fences or in backticks) and mathematics (in dollars) are exempt. Paragraphs
+are short, except in the changelog, and every page in ``docs/`` links to the concepts.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -20,6 +22,8 @@ from mdit_py_plugins.dollarmath import dollarmath_plugin
 from mdit_py_plugins.front_matter import front_matter_plugin
 
 ROOT = Path(__file__).resolve().parents[1]
+MOST_WORDS = 80  # of a paragraph; a formula counts as one
+AS_TEXT = {"math_inline": "F", "softbreak": " ", "hardbreak": " "}
 OUTSIDE = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "examples/README.md")
 
 PARSER = (
@@ -98,6 +102,29 @@ def _text_faults(text: str) -> Iterator[str]:
         yield f"'{shown}': write a formula as $...$, code as `...`"
 
 
+def long_paragraphs(text: str, place: str) -> Iterator[str]:
+    """Paragraphs, also those of lists, with more than ``MOST_WORDS`` words."""
+    tokens = PARSER.parse(text)
+    for opening, token in pairwise(tokens):
+        if opening.type != "paragraph_open":
+            continue
+        words = "".join(AS_TEXT.get(one.type, one.content) for one in token.children or [])
+        if (count := len(words.split())) > MOST_WORDS:
+            line = 1 + (opening.map or [0])[0]
+            yield f"{place}:{line}: a paragraph of {count} words; at most {MOST_WORDS}, or a list"
+
+
+def page_faults(path: Path) -> Iterator[str]:
+    """What is wrong with a page or a notebook."""
+    for place, text in texts(path):
+        yield from prose_faults(text, place)
+        if path.name != "CHANGELOG.md":
+            yield from long_paragraphs(text, place)
+        concepts = path.name == "concepts.md" or "](concepts.md" in text
+        if path.parent == ROOT / "docs" and not concepts:
+            yield f"{place}: no link to concepts.md, which explains the terms"
+
+
 def texts(path: Path) -> Iterator[tuple[str, str]]:
     """The Markdown of a page or a notebook, and where it is."""
     place = path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else str(path)
@@ -118,12 +145,7 @@ def pages() -> list[Path]:
 
 def broken_rules(paths: list[Path] | None = None) -> list[str]:
     """What is wrong with the text of the pages, one line each."""
-    return [
-        fault
-        for path in (pages() if paths is None else paths)
-        for place, text in texts(path)
-        for fault in prose_faults(text, place)
-    ]
+    return [fault for path in (pages() if paths is None else paths) for fault in page_faults(path)]
 
 
 if __name__ == "__main__":

@@ -371,7 +371,7 @@ def test_the_tables_of_a_campaign(campaign):
     assert "spent 0.5 of 10 in 1 pulls" in campaign.good("outlook")
     facts = campaign.json("outlook", "--doubt", 0.1)
     assert (facts["doubt"], [one["name"] for one in facts["limits"]]) == (0.1, ["bad", "dollars"])
-    assert facts["limits"][0]["standing"] == "no promise yet"
+    assert facts["limits"][0]["standing"] == "no bound yet"
     assert "doubt" in campaign.bad("outlook", "--doubt", 7)
     assert "estimated" not in campaign.good("outlook")
     assert "estimated from 200 forward runs" in campaign.good("outlook", "--estimate")
@@ -524,6 +524,41 @@ def test_after_an_overrun_a_campaign_pauses_or_goes_on(world):
     world.good("amend", ticket, "--cost", 1.75)
     assert world.json("status")["why"] == "overrun"
     assert "--on-overrun" in world.bad("change", "--on-overrun", "never")
+
+
+def test_requests_with_types(world):
+    made = world.create("--types", "math, code", policy="resolve")
+    assert [one["type"] for one in made["types"]] == ["math", "code"]
+    ticket = world.json("ask", "--context", "code")
+    assert ticket["context"] == "code"
+    assert "for type 'math'" in world.good("ask", "--context", "math")
+    many = world.json("ask", "--count", 2, "--context", "math")
+    assert [one["context"] for one in many] == ["math", "math"]
+    many = world.json("ask", "--count", 2, "--context", "math", "--context", "code")
+    assert [one["context"] for one in many] == ["math", "code"]
+    assert "must come once, or 3 times, not 2 times" in world.bad(
+        "ask", "--count", 3, "--context", "math", "--context", "code"
+    )
+    assert "context is missing; must be one of 'math', 'code'" in world.bad("ask")
+    assert "context 'mat' is unknown; did you mean 'math'?" in world.bad("ask", "--context", "mat")
+    world.good("tell", ticket["id"], *OUTCOME)
+    types = {one["type"]: one for one in world.json("status")["types"]}
+    assert types["code"]["pulls"][ticket["arm"]] == 1
+    assert (types["math"]["asked"], types["code"]["share"]) == (4, 1 / 3)
+    assert "math" in world.good("status")
+    assert "was chosen for type 'code' by resolve" in world.good("why", ticket["id"])
+    assert world.json("why", ticket["id"])["context"] == "code"
+    assert "type 'code' is merged into 'math'" in world.good("merge-types", "code", "math")
+    assert [one["type"] for one in world.json("status")["types"]] == ["math"]
+    assert "good" in world.good("verify")
+
+
+def test_a_campaign_is_given_types(campaign):
+    campaign.good("ask", "--id", "one")
+    campaign.good("change", "--types", "math,code")
+    campaign.good("tell", "one", *OUTCOME)
+    assert campaign.json("ask", "--context", "math")["context"] == "math"
+    assert "context = 'x': must be left out" not in campaign.bad("ask", "--context", "x")
 
 
 def test_creating_says_what_is_reserved_per_decision(world):

@@ -25,7 +25,7 @@ from tightrope import (
 )
 from tightrope.engine import python, single
 from tightrope.engine.planning import plan_jobs
-from tightrope.errors import InputError, ProblemError
+from tightrope.errors import InputError, ProblemError, ReportError
 from tightrope.policies import UniformRandom
 from tightrope.problem import Box, holds_task, table_of
 
@@ -277,6 +277,20 @@ def test_a_controller_of_a_box_asks_for_tuples():
     assert rate >= 0.5
 
 
-def test_campaigns_refuse_numbers_in_one_line(tmp_path):
-    with pytest.raises(InputError, match="space: campaigns do not take one yet; use a Controller"):
-        open_campaign(tmp_path / "a.db", "a", task=Task(BIDS, LIMITS, costs=1), budget=9)
+def test_a_campaign_over_numbers_keeps_its_ledger(tmp_path):
+    task = Task(BIDS, LIMITS, costs=1)
+    campaign = open_campaign(tmp_path / "a.db", "a", task=task, budget=30, policy=LyOn())
+    ticket = campaign.ask("one")
+    assert ticket.value == float(ticket.arm) == BIDS.value(ticket.number)
+    campaign.tell("one", reward=1, penalty=0)
+    among = campaign.ask("two", eligible=(1.0, 2.0))
+    assert 1.0 <= among.value <= 2.0
+    with pytest.raises(ReportError, match=r"bid = 9.0: must lie in \[0.0, 5.0\]"):
+        campaign.tell("two", reward=0, penalty=0, arm=9.0)
+    campaign.tell("two", reward=0, penalty=0, arm=among.value)
+    assert campaign.status()["arms"][among.number]["pulls"] >= 1
+    campaign.disconnect()
+    again = open_campaign(tmp_path / "a.db", "a")
+    again.verify()
+    assert again.status()["pulls"] == 2
+    again.disconnect()

@@ -13,9 +13,16 @@ import pytest
 import tomli_w
 
 from docs import conf, make_site, pictures, rules
+from tests.service.browser import axe_script, barriers, chromium, missing
 
 ROOT = Path(__file__).parents[1]
 NEEDED = ("sphinx", "furo", "myst_nb", "sphinx_copybutton")
+ONE_BUILD = pytest.mark.xdist_group("site")
+# Cards and pictures, code, formulas, wide tables, docstrings, a notebook, no content.
+KINDS = (
+    *("index", "quickstart", "resolve-algorithm", "data-sets"),
+    *("reference/policies", "notebooks/paper", "search"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +37,9 @@ def site(tmp_path_factory):
     return out
 
 
+@ONE_BUILD
 def test_one_strict_build(site):
-    """In one test, so that there is one build."""
+    """In one group of tests, so that there is one build."""
     page = (site / "index.html").read_text()
     assert "theme-toggle" in page, "light and dark"
     article = page[page.index("<article") : page.index("</article>")]
@@ -56,6 +64,23 @@ def test_one_strict_build(site):
     assert names <= entries
 
 
+@ONE_BUILD
+def test_axe_finds_no_barriers(site):
+    """In both themes, on a phone and on a desk."""
+    script = axe_script()
+    if (why := missing()) is not None or script is None:
+        pytest.skip(why or "axe is not installed: pip install axe-playwright-python")
+    with chromium() as browser:
+        for scheme in ("light", "dark"):
+            for width in (390, 1280):
+                size = {"width": width, "height": 900}
+                page = browser.new_page(viewport=size, color_scheme=scheme)
+                for name in KINDS:
+                    page.goto((site / f"{name}.html").as_uri())
+                    assert barriers(page, script) == [], (name, scheme, width)
+                page.close()
+
+
 def test_cells_of_wide_tables_name_their_columns():
     """So that a phone can show a row as a card."""
     nodes = pytest.importorskip("docutils.nodes", reason="docutils comes with the docs extra")
@@ -67,6 +92,17 @@ def test_cells_of_wide_tables_name_their_columns():
         conf.label_cells(None, tree := publish_doctree(text), "page")
         named = [one.astext() for one in tree.findall(nodes.inline) if one["classes"] == ["column"]]
         assert named == expected
+
+
+def test_the_script_of_the_quickstart_runs_as_it_is(tmp_path):
+    """Pasted into an empty folder; it prints what the page shows."""
+    page = (ROOT / "docs" / "quickstart.md").read_text()
+    (script,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (shown,) = re.findall(r"```text\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "router.py").write_text(script)
+    command = [sys.executable, "router.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, shown), done.stderr
 
 
 def test_what_is_wrong_with_a_site_is_found(tmp_path):
@@ -156,6 +192,28 @@ def test_sessions_quotes_blocks_and_links_are_refused():
         "> a\n\n```python\n>>> 1 + 1\n2\n\n```\n\n[words](live.md) <https://example.org/a_b.md>\n"
     )
     assert rules.prose_faults(good, "page.md") == []
+
+
+def test_long_paragraphs_are_refused():
+    short, long = "word " * 79 + "$a + b$.\n", "word " * 81
+    assert list(rules.long_paragraphs(f"{short}\n- {short}", "page.md")) == []
+    assert list(rules.long_paragraphs(f"# Title\n\n1. {long}\n", "page.md")) == [
+        "page.md:3: a paragraph of 81 words; at most 80, or a list"
+    ]
+
+
+def test_every_page_links_to_the_concepts(tmp_path, monkeypatch):
+    monkeypatch.setattr(rules, "ROOT", tmp_path)
+    (tmp_path / "docs").mkdir()
+    for name, text in {
+        "a": "No link.",
+        "b": "[It](concepts.md#task).",
+        "concepts": "Words.",
+    }.items():
+        (tmp_path / "docs" / f"{name}.md").write_text(text)
+    assert rules.broken_rules(sorted((tmp_path / "docs").iterdir())) == [
+        "docs/a.md: no link to concepts.md, which explains the terms"
+    ]
 
 
 def test_the_text_of_notebooks_is_read(tmp_path):

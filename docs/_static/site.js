@@ -18,6 +18,7 @@ function reach() {
 
 addEventListener("load", () => {
   for (const [place, name] of Object.entries(named)) document.querySelector(place)?.setAttribute("aria-label", name);
+  document.querySelector("#search-results")?.before(made("h1", "", "Search"));
   for (const one of document.querySelectorAll("p.caption[role=heading]")) one.ariaLevel = "2";
   for (const one of document.querySelectorAll("article th")) {
     const formula = one.querySelector("math"), words = one.textContent.trim();

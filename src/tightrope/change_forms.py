@@ -39,6 +39,7 @@ class ShellForm:
     name: str
     takes: str = ""
     text: str = ""  # if not the summary
+    example: str = ""  # the words after the campaign's name, if not made of the fields
 
 
 @dataclass(frozen=True)

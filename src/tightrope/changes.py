@@ -360,13 +360,30 @@ class Reprice(CampaignChange):
         return f"arm {place!r} has another price"
 
 
+class MergeTypes(CampaignChange):
+    """Requests of one type count for another one, also those before."""
+
+    path = "merge-types"
+    summary = "Count requests of one type for another one, also those before"
+    repeats = True
+    commands = (ShellForm("merge-types", example="code math"),)
+    type: Annotated[str, said_of("the type that ends", "Type")]
+    into: Annotated[str, said_of("the type that its requests count for", "Into")]
+
+    def do(self, writer: Writer, place: str = "") -> Any:
+        writer.merge_types(self.type, self.into)
+
+    def said(self, place: str, status: Mapping[str, Any]) -> str:
+        return f"type {self.type!r} is merged into {self.into!r}"
+
+
 class ChangeRequest(CampaignChange):
     """A new policy learns again from every report in the log; decisions go on meanwhile."""
 
     path = "change"
-    summary = "Other limits, another policy, another expiry or on_overrun from here on"
+    summary = "Other limits, another policy, expiry, on_overrun or types from here on"
     learns = True
-    some_of = ("limits", "policy", "expire_after", "per_day", "on_overrun")
+    some_of = ("limits", "policy", "expire_after", "per_day", "on_overrun", "contexts")
     forms = (
         Form(
             "limits",
@@ -386,6 +403,7 @@ class ChangeRequest(CampaignChange):
     expire_after: float | None = None
     per_day: float | None = None
     on_overrun: str | None = None  # pause, alert
+    contexts: list[str] | dict[str, Any] | None = None  # types of requests, as in a task's table
 
     def prepared(self, campaign: Any) -> Callable[[Writer], Any]:
         made: Callable[[Writer], Any] = campaign.prepared_change(**self.given())
@@ -443,12 +461,12 @@ class Discard(CampaignChange):
 
 
 CHANGES: tuple[type[CampaignChange], ...] = (
-    Pause, Drain, Resume, Close, Pin, Budget, NewArm, Retirement, Reprice, ChangeRequest,
-    Correction, Discard,
+    Pause, Drain, Resume, Close, Pin, Budget, NewArm, Retirement, Reprice, MergeTypes,
+    ChangeRequest, Correction, Discard,
 )  # fmt: skip
 Action: TypeAlias = Literal[  # the names of these, for type checkers
-    "pause", "drain", "resume", "close", "pin", "budget", "arms", "retire", "reprice", "change",
-    "correct", "discard",
+    "pause", "drain", "resume", "close", "pin", "budget", "arms", "retire", "reprice",
+    "merge-types", "change", "correct", "discard",
 ]  # fmt: skip
 
 

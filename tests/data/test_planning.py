@@ -309,9 +309,7 @@ def test_promises_need_a_limit_that_can_move():
         plan(many, LYON, budgets=9, promise=0.1)
     hard = hard.with_limits({})
     hard = replace(hard, limit=Limit(0.8, hard=True))  # type: ignore[arg-type]
-    with pytest.raises(
-        InputError, match="cannot be changed for a promise, because it ends the run"
-    ):
+    with pytest.raises(InputError, match="cannot be tightened, because it ends the run"):
         plan(hard, LYON, budgets=9, promise=0.1)
 
 

@@ -136,6 +136,27 @@ def budgets():
     return made
 
 
+def types():
+    """Requests with types, which are added as they come; two of them are merged."""
+    task = Task(["a", "b"], {"bad": Limit(0.4)}, contexts={"most": 2})
+    made = Made(20, task)
+    campaign = made.campaign
+    for name, context in zip("abcdef", ["u", "v", "u", "w", "z", "v"], strict=True):
+        campaign.ask(name, context=context)
+    campaign.tell("a", 0.5, 1, 0.1)
+    campaign.tell("d", 0.25, 0.5, 1)
+    campaign.amend("d", 0.3, {"bad": 0.2})
+    campaign.void("b")
+    refused(campaign.tell, "c", -1, 1, 0)
+    campaign.correct(next(iter(campaign.refreshed().ledger.quarantine)), 0.125, 0.5, 0.25)
+    made.later(11).ask("g", context="u")  # the rest expires
+    campaign.merge_types("v", "u")
+    campaign.tell("f", 0.5, 1, 1)  # late
+    campaign.tell("g", 0.5, 1, 1)
+    campaign.ask("h", context="v")
+    return made
+
+
 def written(made):
     """The log as lines of JSON, and at the end the ledger."""
     before, ledger, lines = START, Ledger(), []
@@ -152,7 +173,7 @@ def written(made):
 
 def main():
     FOLDER.mkdir(exist_ok=True)
-    for make in (tickets, changes, limits, budgets):
+    for make in (tickets, changes, limits, budgets, types):
         path = FOLDER / f"{make.__name__}-{VERSION}.jsonl"
         if not path.exists():  # an old log is never written again
             path.write_text(written(make()))

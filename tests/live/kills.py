@@ -5,7 +5,7 @@
 Workers ask with ids of their own and tell what came of it. Each writes what it is about to do, and
 what it was answered, to a file of its own, synced. They are killed at random moments, one or all,
 and started again: then they repeat what was not answered, under the same id. At the end the log has
-to agree with the files, and with the model of the ledger.
+to agree with the files, and with the model of the ledger. With ``--types`` requests have types.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import signal
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from tests.live.cheap import Rotation  # nothing is compiled: processes are short-lived
@@ -28,6 +29,7 @@ from tightrope.errors import CampaignError, ConflictError, ExhaustedError, Store
 NAME = "killed"
 ARMS = {"cheap": 0.25, "dear": 1.0}  # what each costs; the dear one may cost less
 TASK = Task(list(ARMS), {"bad": Limit(0.4)})
+TYPES = ["math", "code", "chat", "art", "law"]  # more than there is room for
 START, MORE, EVERY = 20.0, 20.0, 4  # the budget, and what is added to it every so many kills
 SNAPSHOTS = 500  # events between two
 
@@ -62,6 +64,7 @@ class Worker:
         self.number, self.rng = number, random.Random(seed)
         self.out = Outside(path)
         self.campaign = open_campaign(url, NAME, who=f"worker {number}")
+        self.typed = getattr(self.campaign.refreshed(), "types", None) is not None
         self.count, self.held, self.told = 0, [], []
 
     def run(self):
@@ -97,7 +100,7 @@ class Worker:
         if self.told and roll < 0.05:  # again the same
             name, values = rng.choice(self.told[-20:])
             self.campaign.tell(name, *values)
-            assert self.campaign.ask(name).state == "told", name
+            assert self.campaign.ask(name, **self.context(name)).state == "told", name
         elif self.told and roll < 0.07:  # something else
             name, values = rng.choice(self.told[-20:])
             try:
@@ -115,6 +118,10 @@ class Worker:
             else:
                 self.begin("tell", name, v=[rng.randrange(1, 251) / 1000, 1.0, 0.25])
 
+    def context(self, name):
+        """The type of a request, as an argument: always the same for the same id."""
+        return {"context": TYPES[sum(name.encode()) % len(TYPES)]} if self.typed else {}
+
     def begin(self, what, name, **more):
         self.count += 1
         line = {"do": what, "id": name, "n": self.count, **more}
@@ -127,8 +134,9 @@ class Worker:
         answer = "done"
         try:
             if what == "ask":
-                ticket = self.campaign.ask(name)
+                ticket = self.campaign.ask(name, **self.context(name))
                 answer, line["arm"] = ticket.state, ticket.number
+                line["context"] = getattr(ticket, "context", None)
                 self.held.append(name)
             elif what == "tell":
                 self.campaign.tell(name, *line["v"])
@@ -175,11 +183,11 @@ def more_budget(url):
             campaign.resume()
 
 
-def run(url, folder, cycles, workers=3, seed=0, longest=0.4, progress=None):
+def run(url, folder, cycles, workers=3, seed=0, longest=0.4, progress=None, task=TASK):
     """So many kills; returns the figures."""
     rng, folder = random.Random(seed), Path(folder)
     with open_campaign(
-        url, NAME, task=TASK, budget=START, policy=Rotation(), expire_after=0.4, seed=seed
+        url, NAME, task=task, budget=START, policy=Rotation(), expire_after=0.4, seed=seed
     ):
         pass
     began, seeds = time.monotonic(), iter(range(10**9))
@@ -215,7 +223,7 @@ def checked(url, folder):
         if event.kind in ("asked", "told"):
             doubled += event.ticket in (asked if event.kind == "asked" else told)
         if event.kind == "asked":
-            asked[event.ticket] = event.body.arm
+            asked[event.ticket] = event.body.arm, getattr(event.body, "context", None)
         elif event.kind == "told":
             told[event.ticket] = event.body.values
         elif event.kind == "voided":
@@ -231,7 +239,7 @@ def checked(url, folder):
             answered[what] += 1
             refused = answer in ("WaitError", "ExhaustedError", "CampaignError", "conflict")
             there = {
-                "ask": asked.get(name) == line.get("arm") and name in asked,
+                "ask": asked.get(name) == (line.get("arm"), line.get("context")),
                 "tell": told.get(name) == line.get("v"),
                 "void": name in voided,
             }[what]
@@ -267,6 +275,7 @@ def main(arguments=None):
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--store", default=None)
+    parser.add_argument("--types", action="store_true", help="requests have types")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         url = given.store or os.path.join(folder, "campaigns.db")
@@ -275,7 +284,10 @@ def main(arguments=None):
             if cycle % 50 == 0:
                 print(f"{cycle} cycles", file=sys.stderr, flush=True)
 
-        found = run(url, folder, given.cycles, given.workers, given.seed, progress=progress)
+        task = replace(TASK, contexts={"most": 3}) if given.types else TASK
+        found = run(
+            url, folder, given.cycles, given.workers, given.seed, progress=progress, task=task
+        )
     print(json.dumps(found))
     good = found["verified"] and not (found["lost"] or found["doubled"] or found["overspent"])
     return 0 if good else 1

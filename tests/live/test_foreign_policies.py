@@ -121,6 +121,18 @@ def test_the_same_file_runs_unattended_and_another_does_not(folder, tmp_path):
         (folder / "mine.py").write_text(text)
 
 
+@pytest.mark.parametrize("trusted", ["mine.py:Mine", "mine:Mine"])
+def test_a_policy_that_was_given_as_an_object_is_trusted_by_either_name(folder, tmp_path, trusted):
+    made = MAKE.replace("policy=sys.argv[1]", "policy=mine.Mine()").replace("sys\n", "sys, mine\n")
+    (tmp_path / "mine.py").write_text(POLICY)
+    status, _, told = run(tmp_path, "", "now", code=made)
+    assert status == 0, told
+    status, out, told = run(tmp_path, *AGAIN)
+    assert (status, "RAN" in out + told) == (2, False)
+    assert "the store names the policy 'mine', which is not installed; add --trust-policy" in told
+    assert run(tmp_path, *AGAIN, "--trust-policy", trusted)[0] == 0
+
+
 # A policy in a module: the file, those of its packages and their places must be as they were.
 
 AGAIN = ("campaign", "ask", "store.db", "one")

@@ -65,8 +65,8 @@ def test_before_the_first_pull_nothing_is_known() -> None:
         False,
         False,
     )
-    assert bad.standing == "no promise yet"
-    assert "no promise yet" in str(outlook)
+    assert bad.standing == "no bound yet"
+    assert "no bound yet" in str(outlook)
     assert "<table>" in outlook._repr_html_()
 
 

@@ -10,6 +10,7 @@ import subprocess
 import threading
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -76,6 +77,14 @@ def test_kill_9_under_load_loses_and_doubles_nothing(tmp_path):
     assert (found["lost"], found["doubled"], found["overspent"]) == (0, 0, 0)
     assert found["verified"]
     assert found["asks"] > 50
+
+
+def test_kill_9_under_load_with_types_of_requests(tmp_path):
+    task = replace(kills.TASK, contexts={"most": 3})
+    found = kills.run(str(tmp_path / "campaigns.db"), tmp_path, cycles=8, task=task)
+    assert (found["lost"], found["doubled"], found["overspent"]) == (0, 0, 0)
+    assert found["verified"]
+    assert found["asks"] > 20
 
 
 def test_kill_9_under_load_on_postgresql(postgres_url, tmp_path):

@@ -46,9 +46,9 @@ class Middle(Run):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("resolve:risk=0", "risk = 0.0 must be a finite number above 0, or none"),
+        ("resolve:risk=0", "risk = 0.0 must be a number between 0 and 1, or none"),
         ("resolve:risk=1", "risk = 1.0 must be a number between 0 and 1, or none"),
-        ("resolve:risk=often", "risk = 'often' must be a finite number above 0, or none"),
+        ("resolve:risk=often", "risk = 'often' must be a number between 0 and 1, or none"),
         ("resolve:mu_min=-1", "mu_min = -1.0 must be a finite number above 0, or none"),
         ("resolve:mu_min=2", "mu_min = 2.0 must be at most 1, the largest cost"),
     ],

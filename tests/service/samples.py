@@ -132,6 +132,33 @@ def samples(store: MemoryStore, clock: SimulatedClock) -> None:
     clock.at = None
 
 
+KINDS = {"math": 0.2, "code": 0.3, "chat": 0.5}  # how often each type comes
+TYPED = {  # dollars, how often the answer is good, bad; of each type
+    "haiku": {"math": (0.002, 0.4, 0.12), "code": (0.002, 0.6, 0.06), "chat": (0.001, 0.9, 0.01)},
+    "opus": {"math": (0.02, 0.9, 0.02), "code": (0.018, 0.9, 0.03), "chat": (0.015, 0.92, 0.01)},
+}
+
+
+def typed(store, clock, name="router-types", pulls=2000, changes=True):
+    """A router that sees the type of each request; with ``changes``, there is more math later."""
+    luck = random.Random(6)
+    task = Task(
+        list(TYPED), {"bad": Limit(0.04, per="pull")}, Scales(cost=0.05), contexts=list(KINDS)
+    )
+    campaign = open_campaign(store, name, task=task, budget=40.0, policy=Resolve())
+    for pull in range(pulls):
+        clock.at += 20
+        shares = {**KINDS, "math": 1.2} if changes and pull > 0.7 * pulls else KINDS
+        kind = luck.choices(list(shares), list(shares.values()))[0]
+        ticket = campaign.ask(f"req-{pull:06d}", context=kind)
+        cost, good, bad = TYPED[ticket.arm][kind]
+        draw = luck.random()
+        campaign.tell(
+            ticket.id, cost=cost, reward=float(draw < good), penalty=float(draw > 1 - bad)
+        )
+    return campaign
+
+
 def told(campaign, luck, pulls, arms, more=1.0):
     """Pulls whose outcomes are coins: ``arms`` has a cost, a chance of reward, one of a penalty."""
     for _ in range(pulls):
@@ -142,12 +169,12 @@ def told(campaign, luck, pulls, arms, more=1.0):
 
 
 def crowd(store: MemoryStore, clock: SimulatedClock) -> None:
-    """Fifty campaigns; among them forty arms, a change, a broken limit, one report."""
+    """Fifty campaigns; among them forty arms, a change, types, a broken limit, one report."""
     luck, now = random.Random(5), time.time()
     clock.at = now - 3600
     small = {"left": (0.4, 0.5, 0.02), "right": (0.6, 0.7, 0.04)}
     task = Task(list(small), {"bad": Limit(0.05, per="pull")}, Scales(cost=1.0))
-    for number in range(46):
+    for number in range(45):
         name = (
             f"market-{number:02d}"
             if number
@@ -180,6 +207,9 @@ def crowd(store: MemoryStore, clock: SimulatedClock) -> None:
     for part in range(30):
         clock.at += 60
         told(changing, luck, 30, small, 1.0 if part < 20 else 20.0)
+
+    clock.at = now - 43200
+    typed(store, clock)
 
     total = Task(list(small), {"bad": Limit(total=4)}, Scales(cost=1.0))
     broken = open_campaign(store, "broken", task=total, budget=100.0, policy=UniformRandom())

@@ -44,6 +44,8 @@ CROWD = {
     "found": "/?q=market&state=running&sort=spent",
     "forty": "/campaigns/forty-arms",
     "changed": "/campaigns/changed",
+    "types": "/campaigns/router-types",
+    "types-why": "/campaigns/router-types/why?ticket=req-001500",
     "broken": "/campaigns/broken",
     "once": "/campaigns/one-report",
     "create": "/new",

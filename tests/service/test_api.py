@@ -76,6 +76,15 @@ def test_a_policy_from_a_file_or_a_module_is_never_loaded(api, path, policy):
     assert api("POST", f"{path}/change", {"policy": policy})[0] == 422
 
 
+def test_a_budget_below_the_largest_cost_is_refused(api):
+    for key, amount in (("budget", 0.5), ("per_day", 0.25)):
+        body = {"task": TASK, "budget": 10, "policy": "uniform-random", key: amount}
+        status, problem, _ = api("PUT", "/v1/campaigns/too-little", body)
+        said = f"{key} = {amount}: must be at least 1, the largest cost of a pull"
+        assert (status, problem["detail"]) == (422, said)
+    assert api("GET", "/v1/campaigns/too-little")[0] == 404
+
+
 def test_names_may_hold_anything_printable(api):
     for name in ("a/b", "ä ö?#%", "../../etc/passwd", "'; DROP TABLE events; --", "batch"):
         place = f"/v1/campaigns/{urllib.parse.quote(name, safe='')}"

@@ -121,7 +121,7 @@ def test_a_port_in_use_is_named_or_another_is_taken(shell, monkeypatch):
         port = taken.getsockname()[1]
         status, _, error = shell("demo", "--no-browser", "--port", str(port))
         assert status == 2
-        assert f"--port {port}: cannot be listened at" in error
+        assert f"--port {port}: cannot listen on" in error
         monkeypatch.setattr(demo, "PORT", port)
         assert demo._usable(None) == 0
     assert demo._usable(None) == port

@@ -150,7 +150,7 @@ def test_draining_finishes_what_was_taken_and_takes_nothing_more(store):
         await asyncio.sleep(0.05)
         ending = asyncio.ensure_future(service.drain())
         await asyncio.sleep(0.05)
-        with pytest.raises(RefusalError, match="the service ends"):
+        with pytest.raises(RefusalError, match="the service is shutting down"):
             await asyncio.gather(*ask(service, "late"))
         assert not ending.done()
         store.gate.set()

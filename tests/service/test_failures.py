@@ -323,7 +323,7 @@ def test_a_key_that_sends_too_much_is_429_and_others_are_served(store, tmp_path)
         assert [status for status, _, _ in found] == [201, 200, 201, 200, 201, 429, 429, 429]
         for status, body, headers in found:
             if status == 429:
-                assert (body["code"], body["title"]) == ("rate_limited", "come back later")
+                assert (body["code"], body["title"]) == ("rate_limited", "try again later")
                 assert int(headers["retry-after"]) > 90
         assert greedy("GET", "/healthz")[0] == 200
         assert modest("POST", "/v1/campaigns/n/decisions")[0] == 201

@@ -67,12 +67,16 @@ def test_the_document_has_every_field_of_a_status(api):
     told = api.create("status", task={key: TASK[key] for key in ("arms", "limits")})
     (notice,) = told.pop("notices")
     assert "reserves 1 per decision" in notice
-    assert set(schemas["CreatedStatus"]["properties"]) == {*told, "notices"}
+    typed = {"types", "mix_changed"}  # where the task has contexts
+    assert set(schemas["CreatedStatus"]["properties"]) == {*told, "notices", *typed}
     known = schemas["CampaignStatus"]
-    assert set(told) == set(known["properties"]) == set(known["required"]) == set(campaign.status())
+    assert set(told) == set(known["required"]) == set(campaign.status())
+    assert set(known["properties"]) == {*told, *typed}
     assert {"hard", "stop", "shadow", "epoch", "doubtful"} <= set(told)
     assert told["limits"] == {"bad": {"at_most": 0.2, "per": "pull"}} == campaign.status()["limits"]
     assert set(told["arms"][0]) == set(schemas["StatusArm"]["properties"])
+    types = api.create("typed", task={**TASK, "contexts": {"types": ["a"]}})["types"]
+    assert set(types[0]) == set(schemas["StatusType"]["properties"])
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def test_other_machines_are_not_let_in_without_keys(tmp_path, host, capsys):
     ("options", "said"),
     [
         (["--port", "70000"], "must be 0 to 65535"),
-        (["--host", "no.such.host.invalid"], "is no address here"),
+        (["--host", "no.such.host.invalid"], "is not a known address"),
         (["--host", ""], "must be an address"),
         (["--keys", "none.jsonl"], "there is no such file"),
         (["--certificate", "none.pem"], "there is no such file"),
@@ -64,7 +64,7 @@ def test_a_port_that_is_taken_is_one_line(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with pytest.raises(InputError, match="cannot be listened at"):
+        with pytest.raises(InputError, match="cannot listen on"):
             serve(str(tmp_path / "a.db"), port=taken.getsockname()[1])
 
 
@@ -149,6 +149,17 @@ def test_while_it_drains_readyz_says_so(tmp_path):
         assert api("GET", "/healthz")[0] == 200
         assert api("POST", "/v1/campaigns/n/decisions")[0] == 201  # requests are still taken
         assert server.wait() == 0
+
+
+def test_a_store_that_is_created_is_a_line_of_the_log(tmp_path):
+    path = tmp_path / "nosuch.db"
+    said = []
+    for _ in range(2):
+        with Running(path) as running:
+            pass
+        said.append([json.loads(line)["message"] for line in running.said.splitlines()])
+    line = "the store did not exist and was created"
+    assert [line in one for one in said] == [True, False]
 
 
 def test_ctrl_c_ends_it_too(tmp_path):

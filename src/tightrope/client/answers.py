@@ -95,6 +95,7 @@ class Ticket(NamedTuple):
     expires_at: datetime
     state: str = "open"  # or told, voided, expired, quarantined
     spare: bool = False  # reserved in advance, used while the service was unreachable
+    context: str | None = None  # the type of the request, in a campaign with contexts
 
     @classmethod
     def of_table(cls, table: Mapping[str, Any], *, spare: bool = False) -> Ticket:

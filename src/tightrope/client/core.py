@@ -227,12 +227,13 @@ class ClientCore(Generic[TransportT]):
 
     async def _ask(self, name: str, body: Table, wait: float | None = None) -> Ticket:
         """A decision; while the service is unreachable, a spare ticket if one fits."""
-        own, plain, spares = "id" in body, not body, 0
+        context, spares = body.get("context"), 0
+        own, plain = "id" in body, not body.keys() - {"context"}
         body = {**body, "id": body.get("id") or new_id()}
         if self._spare and plain:
-            if self._is_away() and (spare := await self._on_disk(Spool.take, name)):
+            if self._is_away() and (spare := await self._on_disk(Spool.take, name, context)):
                 return spare
-            spares = await self._on_disk(Spool.ready, name)
+            spares = await self._on_disk(Spool.ready, name, context)
         limit = self._patience if spares else None
         try:
             target = path(name, "decisions")
@@ -243,11 +244,11 @@ class ClientCore(Generic[TransportT]):
                 known = f"repeat it with id {body['id']!r}, in case it was decided"
                 raise _said_more(error, known) from error
             await self._on_disk(Spool.want, name, [body], spare=False)  # void it if it was decided
-            if spares and (spare := await self._on_disk(Spool.take, name)):
+            if spares and (spare := await self._on_disk(Spool.take, name, context)):
                 return spare
             raise
         self._is_back()
-        await self._tend(name)
+        await self._tend(name, context)
         return Ticket.of_table(found)
 
     async def _ask_many(self, name: str, bodies: Sequence[Table]) -> list[Ticket]:
@@ -314,7 +315,7 @@ class ClientCore(Generic[TransportT]):
         finally:
             spool.close()
 
-    async def _tend(self, name: str) -> None:
+    async def _tend(self, name: str, context: str | None) -> None:
         """After an answer, send waiting entries and ask for spares."""
         if self._spool is None:
             return
@@ -322,7 +323,7 @@ class ClientCore(Generic[TransportT]):
             if await self._on_disk(Spool.waiting):
                 await self._send_spooled()
             if self._spare and time.monotonic() >= self._refill_at.get(name, -inf):
-                await self._refill(name, self._spare)
+                await self._refill(name, self._spare, context)
         except AWAY:
             self._is_gone()
         except TightropeError as error:  # the caller has a ticket anyway
@@ -371,17 +372,20 @@ class ClientCore(Generic[TransportT]):
         for name in await self._on_disk(Spool.campaigns):
             await self._refill(name, most, new=False)
 
-    async def _refill(self, name: str, most: int, *, new: bool = True) -> None:
-        """Ask for spare tickets if ``new``, and repeat unanswered requests for decisions."""
+    async def _refill(
+        self, name: str, most: int, context: str | None = None, *, new: bool = True
+    ) -> None:
+        """Ask for spare tickets of a type if ``new``, and repeat unanswered requests."""
         async with self._driver.lock:
             ageing = time.time() + self._spare_ttl / 2
             if most:
                 await self._on_disk(Spool.give_back, ageing)
             wanted = await self._on_disk(Spool.wanted, name)
-            ready = await self._on_disk(Spool.ready, name)
-            missing = most - ready - sum(one.spare for one in wanted)
+            ready = await self._on_disk(Spool.ready, name, context)
+            same = [one for one in wanted if one.spare and one.asked.get("context") == context]
+            missing = most - ready - len(same)
             if new and missing > 0:
-                made = [asked(new_id(), ttl=self._spare_ttl) for _ in range(missing)]
+                made = [asked(new_id(), None, self._spare_ttl, context) for _ in range(missing)]
                 await self._on_disk(Spool.want, name, made, spare=True)
                 wanted = await self._on_disk(Spool.wanted, name)
             if wanted:
@@ -404,7 +408,8 @@ class ClientCore(Generic[TransportT]):
             elif result.get("state", "open") != "open":
                 refused.append(one.id)
             elif one.spare and (until := one.at + one.asked["ttl_s"]) > ageing:
-                kept.append((Ticket.of_table(result), until))
+                known = {**result, "context": one.asked.get("context")}  # the name it is found by
+                kept.append((Ticket.of_table(known), until))
             else:
                 voided.append(one.id)
         await self._on_disk(Spool.answered, name, kept, voided, refused)
@@ -435,11 +440,14 @@ def _given(table: Table) -> Table:
 
 
 def asked(
-    id: str | None = None, eligible: Sequence[int | str] | None = None, ttl: float | None = None
+    id: str | None,
+    eligible: Sequence[int | str] | None,
+    ttl: float | None,
+    context: str | None,
 ) -> Table:
     """The body of a request for a decision."""
     arms = None if eligible is None else list(eligible)
-    return _given({"id": id, "eligible": arms, "ttl_s": ttl})
+    return _given({"id": id, "eligible": arms, "ttl_s": ttl, "context": context})
 
 
 def path(name: str, *parts: str) -> str:

@@ -58,6 +58,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         campaign: str,
         id: str | None = None,
         *,
+        context: str | None = None,
         eligible: Arms = None,
         ttl: float | None = None,
         wait: float | None = None,
@@ -67,7 +68,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         An exception leaves the ticket in flight, because a failed call may still be billed. To
         cancel the ticket, call ``void()`` or raise :class:`NotExecuted`.
         """
-        asked = {"id": id, "eligible": eligible, "ttl": ttl, "wait": wait}
+        asked = {"id": id, "context": context, "eligible": eligible, "ttl": ttl, "wait": wait}
         return self._decision(self, campaign, asked)
 
     @Operation
@@ -76,16 +77,18 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         campaign: str,
         id: str | None = None,
         *,
+        context: str | None = None,
         eligible: Arms = None,
         ttl: float | None = None,
         wait: float | None = None,
     ) -> Ticket:
         """Decide which arm to pull. The same ``id`` returns the same ticket and its state.
 
-        ``eligible``: the arms that can be pulled. ``ttl``: seconds until the ticket expires;
-        default: the campaign's. ``wait``: seconds to wait while no decision is possible.
+        ``context``: the type of the request, in a campaign with contexts. ``eligible``: the arms
+        that can be pulled. ``ttl``: seconds until the ticket expires; default: the campaign's.
+        ``wait``: seconds to wait while no decision is possible.
         """
-        return await self._ask(campaign, asked(id, eligible, ttl), wait)
+        return await self._ask(campaign, asked(id, eligible, ttl, context), wait)
 
     @Operation
     async def ask_many(
@@ -94,15 +97,25 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         count: int | None = None,
         *,
         ids: Sequence[str] | None = None,
+        contexts: Sequence[str] | None = None,
         eligible: Arms = None,
         ttl: float | None = None,
     ) -> list[Ticket]:
-        """Several tickets, by ``count`` or ``ids``; fewer if the budget does not allow more."""
+        """Several tickets, by ``count`` or ``ids``; fewer if the budget does not allow more.
+
+        ``contexts``: the type of each request, in a campaign with contexts.
+        """
         if ids is None:
+            if count is None and contexts is not None:
+                count = len(contexts)
             if not isinstance(count, int) or count < 1:
                 raise InputError(f"count = {count!r}: must be a positive whole number, or give ids")
             ids = [new_id() for _ in range(count)]
-        return await self._ask_many(campaign, [asked(one, eligible, ttl) for one in ids])
+        kinds = [None] * len(ids) if contexts is None else list(contexts)
+        if len(kinds) != len(ids):
+            raise InputError(f"contexts: {len(kinds)} must be {len(ids)}, one for each decision")
+        pairs = zip(ids, kinds, strict=True)
+        return await self._ask_many(campaign, [asked(i, eligible, ttl, kind) for i, kind in pairs])
 
     @Operation
     async def report(
@@ -227,14 +240,14 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         return await self._json(method, target, body, repeat=repeat)
 
     @Operation
-    async def spares(self, campaign: str) -> int:
-        """Reserve spare tickets now; returns their number."""
+    async def spares(self, campaign: str, context: str | None = None) -> int:
+        """Reserve spare tickets now; returns their number. ``context``: the type of requests."""
         if self._spool is None:
             raise InputError("spares: must come with a spool, the path of a file")
-        await self._refill(campaign, self._spare)
+        await self._refill(campaign, self._spare, context)
         await self._send_spooled()
         self._is_back()
-        return await self._on_disk(Spool.ready, campaign)
+        return await self._on_disk(Spool.ready, campaign, context)
 
     @Operation
     async def flush(self) -> int:
@@ -270,8 +283,9 @@ class Client(ClientMethods[httpx.BaseTransport, Decision], Blocking):
     not answer, the next is tried. ``key``: a key from ``tightrope keys``. ``timeout``: seconds of
     one try; ``deadline``: seconds of all tries of a call; ``wait``: seconds to wait for a decision
     while the budget is fully reserved or not released yet, default: the deadline. ``spool``: a file
-    for reports that could not be sent. ``spare``: the number of tickets of each campaign to reserve
-    in advance, for ``spare_ttl`` seconds; they are used while the service is unreachable.
+    for reports that could not be sent. ``spare``: the number of tickets of each campaign, and of
+    each type of its requests, to reserve in advance, for ``spare_ttl`` seconds; they are used while
+    the service is unreachable.
 
     >>> from tightrope.service.server import Running
     >>> task = {"arms": [{"name": "mail"}, {"name": "call"}], "limits": {"complaints": 0.5}}

@@ -42,6 +42,9 @@ CREATE TABLE IF NOT EXISTS spares (
 """
 
 
+USABLE = "campaign = ? AND until > ? AND json_extract(ticket, '$.context') IS ?"
+
+
 class Entry(NamedTuple):
     """A report or a void to be sent."""
 
@@ -196,18 +199,17 @@ class Spool:
             for name in voided:
                 self._put(file, campaign, "voids", {"id": name}, quiet=True)
 
-    def ready(self, campaign: str) -> int:
-        """The number of usable spares."""
-        query = "SELECT count(*) FROM spares WHERE campaign = ? AND until > ?"
-        return int(self._rows(query, campaign, time.time() + LATEST)[0][0])
+    def ready(self, campaign: str, context: str | None = None) -> int:
+        """The number of usable spares of a type."""
+        query = f"SELECT count(*) FROM spares WHERE {USABLE}"
+        return int(self._rows(query, campaign, time.time() + LATEST, context)[0][0])
 
-    def take(self, campaign: str) -> Ticket | None:
-        """Take the spare that expires first; None if there is none."""
+    def take(self, campaign: str, context: str | None = None) -> Ticket | None:
+        """Take the spare of a type that expires first; None if there is none."""
         with self._transaction() as file:
             row = file.execute(
-                "SELECT id, ticket FROM spares WHERE campaign = ? AND until > ?"
-                " ORDER BY until, id LIMIT 1",
-                [campaign, time.time() + LATEST],
+                f"SELECT id, ticket FROM spares WHERE {USABLE} ORDER BY until, id LIMIT 1",
+                [campaign, time.time() + LATEST, context],
             ).fetchone()
             if row is None:
                 return None

@@ -175,7 +175,7 @@ def _target(earn: float, chance: float) -> float:
 
 
 def _promised_limit(problem: Problem, risk: float, name: str | None) -> int:
-    """The number of the limit to promise; raises if none can be changed."""
+    """The number of the limit to tighten; raises if none can be changed."""
     if not LEAST_RISK <= number(risk, "promise") < 1.0:
         raise InputError(f"promise = {risk!r} must be a risk from {LEAST_RISK:g} to below 1")
     names = problem.limit_names
@@ -189,9 +189,7 @@ def _promised_limit(problem: Problem, risk: float, name: str | None) -> int:
     kind = problem.limit_kinds[m]
     if not isinstance(kind, Limit) or kind.hard:
         why = "ends the run" if kind.hard else "is a share of arms"
-        raise InputError(
-            f"{problem.limit_text(m)}: cannot be changed for a promise, because it {why}"
-        )
+        raise InputError(f"{problem.limit_text(m)}: cannot be tightened, because it {why}")
     return m
 
 

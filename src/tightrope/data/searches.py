@@ -26,10 +26,10 @@ __all__ = ["MOST_EARNED", "PROMISE_RUNS", "Planner", "guessed_budget", "neat"]
 NEAR = 0.005  # of a budget or limit: relative precision of its search
 MOST_EARNED = 64.0  # times the largest budget: where the search for a budget ends
 MOST_ROUNDS = 16  # of a search
-SURE = 0.05  # a promise is measured with this chance of being wrong
-PROMISE_RUNS = 30.0  # over the risk: how many runs a promise is measured with
+SURE = 0.05  # the tightest limit is measured with this chance of being wrong
+PROMISE_RUNS = 30.0  # over the risk: how many runs the tightest limit is measured with
 FIRST_SHARE = 4  # a hopeless limit is dropped after a fourth of them
-ATTEMPTS = 4  # to confirm a promise on new runs, which share the chance of being wrong
+ATTEMPTS = 4  # to confirm a limit on new runs, which share the chance of being wrong
 FRESH = 2**32  # first run number of the runs that confirm it
 WIDER = 1.5  # the first growth of a limit that is broken too often
 MOST_WIDER = 5  # how often it does
@@ -201,7 +201,7 @@ class _Trial:
         return self._runs(limit, runs, first)
 
     def confirmed(self, limit: float) -> Promise:
-        """The promise on new runs: the tightest of many estimates is too good on its own runs."""
+        """The limit on new runs: the tightest of many estimates is too good on its own runs."""
         for attempt in range(ATTEMPTS):
             found = self.at(limit, FRESH * (1 + attempt))
             if found.kept:
@@ -232,7 +232,7 @@ def _at_most(happened: Any) -> float:
     """An upper bound on the chance, from events [D, n].
 
     Clopper and Pearson's; draws whose chances differ count as fewer runs. It holds with 95 %
-    confidence for all attempts to confirm a promise together.
+    confidence for all attempts to confirm a limit together.
     """
     from scipy.special import betaincinv
 

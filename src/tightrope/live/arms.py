@@ -52,6 +52,18 @@ class MovingRun(LiveRun):
         """The number of an arm, by its name or number; raises if there is none."""
         return number_among(arm, self.task.names)
 
+    def _row_number(self, arm: int | str) -> int:
+        """The number of the row that a report is about: that of its arm."""
+        return self.number_of(arm)
+
+    def _rows_of(self, arm: int) -> Iterable[int]:
+        """The rows of an arm: itself, or one for each type."""
+        return (arm,)
+
+    def numbers_of(self, eligible: Iterable[int | str]) -> tuple[int, ...]:
+        """The numbers of eligible arms, in order."""
+        return tuple(sorted({self.number_of(arm) for arm in eligible}))
+
     def arm_name(self, arm: int) -> str:
         """The name of an arm by its number."""
         return self.task.names[arm]
@@ -73,11 +85,13 @@ class MovingRun(LiveRun):
 
     def void(self, arm: int | str) -> None:
         """Cancel a pull of ``arm`` that was asked for and not made."""
-        number = self.number_of(arm)
+        self._void(self.number_of(arm), arm)
+
+    def _void(self, row: int, arm: int | str) -> None:
         self._count_alone()
-        if self._flight[number] <= 0.0:
+        if self._flight[row] <= 0.0:
             raise InputError(f"arm = {shown(arm)}: has no pull in flight to void")
-        self._land(number)
+        self._land(row)
         self._irregular()  # an arm may now be explored too little
 
     @property
@@ -101,15 +115,15 @@ class MovingRun(LiveRun):
         if not allowed:
             raise InputError(f"{what}: must name an arm that is not retired")
         self._require_safe(allowed, what)
-        found = self._themselves.copy()
-        for arm in set(range(self._count)) - set(allowed):
+        found = self._themselves[: self.task.arm_count].copy()
+        for arm in set(range(len(found))) - set(allowed):
             found[arm] = allowed[arm % len(allowed)]
         return found
 
     @property
     def left(self) -> list[int]:
         """The arms that are not retired."""
-        return [arm for arm in range(self._count) if arm not in self._beside.retired]
+        return [arm for arm in range(self.task.arm_count) if arm not in self._beside.retired]
 
     @property
     def needed(self) -> int | None:
@@ -137,13 +151,14 @@ class MovingRun(LiveRun):
         if not left:
             raise InputError(f"arm = {shown(arm)}: is the last arm; at least one must remain")
         self._require_safe(left, f"arm = {shown(arm)}")
-        self._beside.retired.add(number)
+        self._beside.retired.update(self._rows_of(number))
         self._irregular()
 
     @property
     def retired(self) -> list[str]:
         """The names of the arms that are never pulled again."""
-        return [self.task.names[k] for k in sorted(self._beside.retired)]
+        names = self.task.names
+        return [names[k] for k in sorted(self._beside.retired) if k < len(names)]
 
     # Changes of the task or the budget.
 
@@ -166,13 +181,16 @@ class MovingRun(LiveRun):
         if not (isinstance(weight, Real) and 0.0 < float(weight) < math.inf):
             raise InputError(f"weight = {shown(weight)}: must be a positive number of pulls")
         self._go_on(with_arm(self.task, name, cost, penalty))
-        number = self._count - 1
+        number = self.task.arm_count - 1
         if source is not None:
             self._remember()
-            pulls = float(self._state.record.pulls[source])
+            sources = list(self._rows_of(source))
+            pulls = float(self._state.record.pulls[sources].sum())
             if pulls > 0.0:
-                copy_statistics(self._state, number, source, min(float(weight) / pulls, 1.0))
-                self._go_on(self.task, learn=(number,))
+                share, rows = min(float(weight) / pulls, 1.0), tuple(self._rows_of(number))
+                for row, one in zip(rows, sources, strict=True):
+                    copy_statistics(self._state, row, one, share)
+                self._go_on(self.task, learn=rows)
         return number
 
     def reprice(
@@ -190,8 +208,10 @@ class MovingRun(LiveRun):
         self._go_on(repriced(self.task, self.task.names[number], cost, penalty))
         self._move_guard(before)
         self._remember()
-        reprice_statistics(self._state, number, self.task.normal_known[number])
-        self._go_on(self.task, learn=(number,))
+        rows = tuple(self._rows_of(number))
+        for row in rows:
+            reprice_statistics(self._state, row, self.task.normal_known[number])
+        self._go_on(self.task, learn=rows)
 
     def add_budget(self, amount: float) -> None:
         """Add to the budget, in the task's cost units; limits in total stay the same."""
@@ -221,10 +241,17 @@ class MovingRun(LiveRun):
             self._go_on(rescaled(self.task, scales))
         return kept, excess
 
-    def _go_on(self, task: Task, budget: float | None = None, learn: tuple[int, ...] = ()) -> None:
+    def _go_on(
+        self,
+        task: Task,
+        budget: float | None = None,
+        learn: tuple[int, ...] = (),
+        renew: bool = False,
+    ) -> None:
         """Continue with a state rebuilt for a changed task or budget.
 
-        ``learn``: arms with other changes.
+        ``learn``: arms with other changes. ``renew``: whether the policy's own memory is computed
+        again in any case.
         """
         factors = np.array(self.task.scales.channels) / np.array(task.scales.channels)
         moved = bool((factors != 1.0).any())
@@ -233,13 +260,17 @@ class MovingRun(LiveRun):
                 f"prices: must stay within the scales {self.task.scales.channels}, which the "
                 f"promise of risk = {self.policy.risk:g} relies on"
             )
-        moves = Moves(factors, learn, moved or budget is not None)
+        rows, more = task, task.arm_count - self.task.arm_count
+        if self.policy.contextual:
+            rows = task.over_rows
+        types = max(rows.types, 1)
+        renew = renew or moved or budget is not None or (more > 0 and types > 1)
         self._count_alone()
         budget = self.budget if budget is None else budget
-        fresh = new_state(task, self.policy, budget, self._state)
-        state = rebuilt(self._state, fresh, self.policy, moves)
-        beside = self._beside.with_arms(task.arm_count - self._count)
-        self._hold(task, self.policy, budget, state, NOTHING, beside)
+        fresh = new_state(rows, self.policy, budget, self._state)
+        state = rebuilt(self._state, fresh, self.policy, Moves(factors, learn, renew, types))
+        beside = self._beside.with_arms(self.task.arm_count, more)
+        self._hold(rows, self.policy, budget, state, NOTHING, beside)
 
     # Charges without a pull.
 

@@ -54,9 +54,12 @@ class Beside:
         made.regular, made.cut = bool(table.get("regular", True)), index(table.get("cut", 0))
         return made
 
-    def with_arms(self, more: int) -> Beside:
-        """The same with more arms, which have no pulls in flight."""
+    def with_arms(self, arms: int, more: int) -> Beside:
+        """The same with more arms than ``arms``, for every type; no pull of them is in flight."""
         if not more:
             return self
-        flight = array("d", [*self.flight, *[0.0] * more])
-        return replace(self, flight=flight, regular=False)
+        flight = array("d")
+        for start in range(0, len(self.flight), arms):
+            flight.extend([*self.flight[start : start + arms], *[0.0] * more])
+        retired = {row + row // arms * more for row in self.retired}
+        return replace(self, flight=flight, retired=retired, regular=False)

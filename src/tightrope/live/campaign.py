@@ -69,14 +69,17 @@ class Campaign(TurnTaker):
         *,
         eligible: Sequence[int | str] | None = None,
         expire_after: timedelta | float | None = None,
+        context: str | None = None,
     ) -> Ticket:
         """Decide which arm to pull. The same ``id`` returns the same ticket and its state.
 
         ``eligible``: the arms that can be pulled this time, by name or number. ``expire_after``:
-        seconds until this ticket expires; default: the campaign's.
+        seconds until this ticket expires; default: the campaign's. ``context``: the type of the
+        request, if the task has contexts.
         """
         ttl = None if expire_after is None else microseconds(expire_after)
-        return self.do(lambda w: w.ask(id, eligible, ttl), () if id is None else (str(id),))  # type: ignore[no-any-return]
+        wanted = () if id is None else (str(id),)
+        return self.do(lambda w: w.ask(id, eligible, ttl, context), wanted)  # type: ignore[no-any-return]
 
     def ask_many(
         self,
@@ -85,22 +88,29 @@ class Campaign(TurnTaker):
         ids: Sequence[str] | None = None,
         eligible: Sequence[int | str] | None = None,
         expire_after: timedelta | float | None = None,
+        contexts: Sequence[str | None] | None = None,
     ) -> list[Ticket]:
-        """Several tickets in one turn, by ``count`` or ``ids``; fewer if the budget ends."""
+        """Several tickets in one turn, by ``count`` or ``ids``; fewer if the budget ends.
+
+        ``contexts``: the type of each request, if the task has contexts.
+        """
         ttl = None if expire_after is None else microseconds(expire_after)
         names: Sequence[str | None] = [None] * (count or 0) if ids is None else ids
         if not names or (count is not None and count != len(names)):
             raise InputError(
                 f"count = {shown(count)}: must be positive and equal to the number of ids"
             )
+        kinds = [None] * len(names) if contexts is None else list(contexts)
+        if len(kinds) != len(names):
+            raise InputError(f"contexts: {len(kinds)} must be {len(names)}, one for each decision")
 
         def act(writer: Writer) -> list[Ticket]:
             found: list[Ticket] = []
-            if ids is not None:
-                writer.check_ids(ids, eligible, ttl)
-            for one in names:
+            if ids is not None or contexts is not None:
+                writer.check_ids(names, eligible, ttl, kinds)
+            for one, kind in zip(names, kinds, strict=True):
                 try:
-                    found.append(writer.ask(one, eligible, ttl))
+                    found.append(writer.ask(one, eligible, ttl, kind))
                 except CampaignError:
                     if not found:
                         raise
@@ -229,6 +239,10 @@ class Campaign(TurnTaker):
         """Never pull this arm again; its tickets in flight can still be reported."""
         self.do(lambda w: w.retire_arm(arm))
 
+    def merge_types(self, type: str, into: str) -> None:
+        """Count requests of ``type`` for the type ``into``, also those before."""
+        self.do(lambda w: w.merge_types(type, into))
+
     def reprice(self, arm: int | str, **prices: Any) -> None:
         """Change the known prices of an arm; see :meth:`Controller.reprice`."""
         self.do(lambda w: w.reprice(arm=arm, **prices))
@@ -242,13 +256,15 @@ class Campaign(TurnTaker):
         per_day: float | None = None,
         archives: Sequence[str] = (),
         on_overrun: str | None = None,
+        contexts: Any = None,
     ) -> None:
-        """Change limits, the policy, the expiry or ``on_overrun`` from now on.
+        """Change limits, the policy, the expiry, ``on_overrun`` or the types from now on.
 
         A new policy learns from every report in the log. Limits keep their names. ``archives``: the
-        files of archived events, if there are any.
+        files of archived events, if there are any. ``contexts``: types of requests; requests so far
+        without a type count for ``missing``, or for each type in turn.
         """
-        given = limits, policy, expire_after, per_day, archives, on_overrun
+        given = limits, policy, expire_after, per_day, archives, on_overrun, contexts
         with self._desk:
             self.do(self.prepared_change(*given))
 
@@ -260,6 +276,7 @@ class Campaign(TurnTaker):
         per_day: float | None = None,
         archives: Sequence[str] = (),
         on_overrun: str | None = None,
+        contexts: Any = None,
     ) -> Callable[[Writer], None]:
         """A function that makes a ``change`` in a turn, after learning from the log so far."""
         core, changes, learning = self.refreshed(), dict[str, Any](), None
@@ -270,9 +287,9 @@ class Campaign(TurnTaker):
         if on_overrun is not None:
             changes["on_overrun"] = one_of(on_overrun, ON_OVERRUN, "on_overrun")
         chosen, text = as_policy(policy) if policy is not None else (None, None)
-        if limits is not None or chosen is not None:
+        if limits is not None or chosen is not None or contexts is not None:
             rows = whole_log(self.store, self.name, archives)
-            learning = Relearning(core, limits, chosen, events_of(rows, START))
+            learning = Relearning(core, limits, chosen, contexts, events_of(rows, START))
 
         def act(writer: Writer) -> None:
             now = writer.core

@@ -11,11 +11,16 @@ from tightrope.errors import InputError
 from tightrope.live.controller import Controller
 from tightrope.live.core import Core
 from tightrope.live.events import Event
-from tightrope.live.kinds import Created, Told
+from tightrope.live.kinds import Created, Told, TypeAdded, in_context
+from tightrope.live.past import spread
+from tightrope.live.spaced import by_place
+from tightrope.live.typed import TypedController
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import stored_policy
-from tightrope.problem import Task
+from tightrope.problem import Task, Types
+from tightrope.problem.contexts import as_types
 from tightrope.problem.meaning import require_binding
+from tightrope.problem.values import shown
 
 __all__ = ["Relearning"]
 
@@ -30,17 +35,26 @@ class Relearning:
         core: Core,
         limits: Mapping[str, Any] | None,
         policy: Policy | None,
+        contexts: Any,
         events: Iterator[Event],
     ) -> None:
-        """``events``: all committed events, from the first one on."""
+        """``contexts``: types of requests, None for those there are.
+
+        ``events``: all committed events, from the first one on.
+        """
         first = next(events)
         assert isinstance(first.body, Created)
         task = _with_limits(core.controller.task, limits or {})
+        if contexts is not None:
+            task = _with_types(task, as_types(contexts))
         chosen = policy or core.given or stored_policy(core.policy_text, core.code)
         few = core.ledger.told < FEW
         budget = core.controller.budget
         seed = first.body.seed
-        self.controller = Controller(task, chosen, budget, seed=seed, background=few)
+        self.controller = by_place(task)(task, chosen, budget, seed=seed, background=few)
+        self.types = as_types(task.contexts)
+        if first.body.past:
+            self.controller.learn_sums(spread(first.body.past, self.types))
         self.seq = first.seq
         self.follow(events)
 
@@ -48,17 +62,29 @@ class Relearning:
         """Learn from the reports among these events."""
         for event in events:
             if isinstance(event.body, Told):
-                self._tell(event.body)
+                self._tell(event.body, event.seq)
+            elif isinstance(event.body, TypeAdded):
+                self._require_type(event.body.name)
             self.seq = event.seq
 
-    def _tell(self, body: Told) -> None:
+    def _require_type(self, name: str) -> None:
+        """Add a type, or raise unless it is one of them."""
+        if isinstance(self.controller, TypedController):
+            self.controller.kind_of(name)
+
+    def _tell(self, body: Told, seq: int) -> None:
         task = self.controller.task
         arm, values = body.arm, list(body.learned)
         known = task.known_outcomes[arm]
         for place, at in enumerate((0, 1, *(2 + m for m in task.told))):
             if not isnan(known[at]):  # its price may have been another one then
                 values[place] = float(known[at])
-        self.controller.tell(arm, values[0], values[1], values[2:])
+        context = body.context
+        if context is None and self.types is not None:
+            context = self.types.of_untyped(seq)
+        if context is not None:
+            self._require_type(context)
+        self.controller.tell(arm, values[0], values[1], values[2:], **in_context(context))
 
     def finish(self, core: Core) -> Controller:
         """The controller at the end of the log, with pulls in flight and money spent."""
@@ -66,9 +92,21 @@ class Relearning:
         for name in core.controller.retired:
             made.retire_arm(name)
         made.charge(accounts[0].amount(accounts[0].spent) - made.spent)
+        for name in core.ledger.types:  # also those that only requests without a report had
+            self._require_type(name)
+        trial = Core(core.given)
+        trial.controller = made
         for one in core.ledger.tickets.values():
-            made.launch(one.arm)
+            made.launch(one.arm, **in_context(trial.context_of(one)))
         return made
+
+
+def _with_types(task: Task, types: Types | None) -> Task:
+    """The task with types of requests, or with other ones."""
+    if types is None or (types.open and types.missing is None and task.contexts is None):
+        allowed = "names, or missing, which is the type of the requests so far"
+        raise InputError(f"contexts = {shown(types)}: must have {allowed}")
+    return replace(task, contexts=types)
 
 
 def _with_limits(task: Task, limits: Mapping[str, Any]) -> Task:

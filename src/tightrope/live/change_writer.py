@@ -26,6 +26,7 @@ from tightrope.live.kinds import (
     Pinned,
     Repriced,
     Resumed,
+    TypesMerged,
 )
 from tightrope.live.ledger import MOST_TICKS, Account, Open, moved
 from tightrope.live.log import events_of
@@ -196,6 +197,14 @@ class ChangeWriter:
             raise InputError(f"arm = {shown(arm)}: is pinned; must be unpinned first")
         if self.core.controller.arm_name(number) not in self.core.controller.retired:
             self._try(ArmRetired(number))
+
+    def merge_types(self, name: str, into: str) -> None:
+        """Count requests of one type for another one; harmless if they are already."""
+        typed = self.core.typed
+        if typed is None:
+            raise InputError(f"type = {shown(name)}: is unknown; the task has no contexts")
+        if typed.types.merged.get(name) != into:
+            self._try(TypesMerged(name, into))
 
     def change(
         self,

@@ -24,7 +24,7 @@ from tightrope.live.arms import MovingRun
 from tightrope.live.background import Background
 from tightrope.live.estimate import estimate_of
 from tightrope.live.outlook import Outlook, outlook_of
-from tightrope.live.past import PastData, learn_past, rows_of_past
+from tightrope.live.past import PastData, PastSums, learn_sums, past_sums
 from tightrope.live.rebuild import new_state
 from tightrope.policies.base import Policy
 from tightrope.policies.faults import wrong_arm
@@ -110,30 +110,34 @@ class Controller(MovingRun):
         held = known.task if policy.contextual else task.task
         self._hold(held, policy, float(budget), state)
         if learn_from is not None:
-            self._learn_past(learn_from, weight)
+            self.learn_sums(past_sums(learn_from, self.task, weight))
 
-    def _learn_past(self, past: PastData, weight: float) -> None:
+    def learn_sums(self, sums: Sequence[PastSums]) -> None:
+        """Learn from the sums of a log; see ``past``."""
         self._remember()
-        rows = self._past_rows(past)
-        learn_past(self._state, self.policy, self.task, past, rows, weight)
+        rows = [self._past_row(one) for one in sums]
+        learn_sums(self._state, self.policy, self.task, rows, sums)
 
-    def _past_rows(self, past: PastData) -> npt.NDArray[np.int64]:
-        """The row of every line of a log: its arm."""
-        return rows_of_past(past, self.task)[0]
+    def _past_row(self, one: PastSums) -> int:
+        """The row that sums of a log are about: their arm."""
+        return one.arm
 
-    def ask(self, eligible: Iterable[int | str] | None = None) -> int:
+    def ask(self, eligible: Iterable[int | str] | None = None, context: str | None = None) -> int:
         """The number, from 0, of the arm to pull next. It is in flight until reported or voided.
 
         ``eligible``: the arms, by number or name, that can be pulled this time; default: all arms
-        that are not retired.
+        that are not retired. ``context``: the request's type, if the task has types.
         """
         arm = self._arm
+        if context is not None:
+            allowed = "must be left out; the task has no types (Task(contexts=...))"
+            raise InputError(f"context = {shown(context)}: {allowed}")
         if arm < 0 or self._asides or self._alone >= 0 or eligible is not None:
             self._count_alone()
             self._require_unspent()
             arm = self._decide(eligible)
             if self._asides:
-                self.launch(arm)
+                MovingRun.launch(self, arm)
                 return arm
         self._alone = arm
         return arm
@@ -255,7 +259,7 @@ class Controller(MovingRun):
 
     def _tell_any(self, arm: int | str, cost: Any, reward: Any, penalty: Any) -> None:
         """Process a report in any form, also above a scale or its cap: the excess is charged."""
-        number, excess = self.number_of(arm), list[float]()
+        number, excess = self._row_number(arm), list[float]()
         given = self.form.in_order(number, cost, reward, penalty)
         values = self.form.checked(number, given)
         if self._growing:

@@ -38,13 +38,15 @@ from tightrope.errors import (
 )
 from tightrope.live.controller import Controller
 from tightrope.live.events import Event, when
-from tightrope.live.kinds import Stateful, Told
+from tightrope.live.kinds import Stateful, Told, in_context
 from tightrope.live.ledger import DAY, Ledger, Open, moved
 from tightrope.live.reservations import (
     caps_of,
     is_price,
     reservations,
 )
+from tightrope.live.spaced import PointController
+from tightrope.live.typed import TypedController
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import code_of, stored_policy
 from tightrope.problem.values import LARGEST, shown
@@ -104,7 +106,8 @@ class Core:
         try:
             closed = self.ledger.follow(event)
             if chosen:  # and has drawn the policy's random numbers
-                self.controller.launch(event.body.arm)  # type: ignore[attr-defined]
+                body: Any = event.body
+                self.controller.launch(body.arm, **in_context(body.context))
             else:
                 event.body.learn(self, event, closed)
         except (HaltedError, PolicyError):
@@ -147,11 +150,35 @@ class Core:
         cost, *rest = (a.amount(t) for a, t in zip(self.ledger.accounts, ticks, strict=True))
         self.controller.charge(cost, dict(zip(self._hard, rest, strict=True)))
 
+    def void(self, closed: Open) -> None:
+        """Cancel the pull of a ticket."""
+        self.controller.void(closed.arm, **in_context(self.context_of(closed)))
+
     def forfeit(self, closed: Open | None) -> None:
         """Charge the reservation of a ticket without a report."""
         if closed is not None:
-            self.controller.void(closed.arm)
+            self.void(closed)
             self.charge(closed.reserved)
+
+    @property
+    def typed(self) -> TypedController | None:
+        """The controller, if the task has contexts."""
+        return self.controller if isinstance(self.controller, TypedController) else None
+
+    def is_new_type(self, name: str) -> bool:
+        """Whether no request of this type was seen."""
+        controller = self.typed
+        return controller is not None and not controller.knows_type(name)
+
+    def context_of(self, ticket: Open) -> str | None:
+        """The type of a ticket's request; None if the task has no contexts.
+
+        A ticket from before the task had contexts counts for one of the types.
+        """
+        controller = self.typed
+        if controller is None or ticket.context is not None:
+            return ticket.context
+        return controller.types.of_untyped(ticket.seq)
 
     def take_state(self, body: Stateful) -> None:
         """Continue with the policy's state in an event."""
@@ -164,6 +191,7 @@ class Core:
 
     def _look_at_task(self) -> None:
         task = self.controller.task
+        self.types = task.contexts
         self._hard = [m for m, hard in enumerate(task.hard) if hard]
         self._reserved = reservations(task, self.ledger.accounts, self.settings.reserves)
         self.reserving = [moved(reserved=one) if any(one) else [] for one in self._reserved]
@@ -174,11 +202,12 @@ class Core:
     # Choosing.
 
     def choose(
-        self, now: int, eligible: Sequence[int] | None = None
+        self, now: int, eligible: Sequence[int] | None = None, context: str | None = None
     ) -> tuple[int, tuple[int, ...] | None]:
         """The next decision at log time ``now``; raises if no decision is possible.
 
-        Returns the arm, and the arms it was chosen from if not all.
+        ``context``: the type of the request. Returns the arm, and the arms it was chosen from if
+        not all.
         """
         ledger, controller = self.ledger, self.controller
         if ledger.closed:
@@ -195,7 +224,7 @@ class Core:
                     f"arm {controller.arm_name(arm)!r} is pinned, but is not eligible now"
                 )
         else:
-            arm = controller.choose(allowed)
+            arm = controller.choose(allowed, **in_context(context))
         return arm, allowed
 
     def _affordable(self, now: int, eligible: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -422,7 +451,7 @@ def restored(state: bytes, text: str, code: str, policy: Policy | None) -> Contr
         except PolicyError as error:
             missing = error
     try:
-        return Controller.restore(state, policy, background=True)
+        return PointController.restore(state, policy, background=True)
     except InputError as error:
         raise missing or error from None
 

@@ -23,7 +23,6 @@ from tightrope.live.arguments import (
     positive,
 )
 from tightrope.live.campaign import Campaign
-from tightrope.live.controller import Controller
 from tightrope.live.core import (
     ON_OVERRUN,
     STOPS,
@@ -35,7 +34,9 @@ from tightrope.live.events import START
 from tightrope.live.follower import unknown_campaign
 from tightrope.live.kinds import Created
 from tightrope.live.ledger import Account, moved, tick_digits
+from tightrope.live.past import PastData, PastSums, past_sums
 from tightrope.live.reservations import hard_totals, reservations, uncapped
+from tightrope.live.spaced import by_place
 from tightrope.live.stores import Saved, Store, open_store
 from tightrope.live.writer import Writer
 from tightrope.policies.aim import aim_of
@@ -66,6 +67,8 @@ def open_campaign(
     shadow: bool = False,
     on_overrun: str = "pause",
     who: str | None = None,
+    learn_from: PastData | None = None,
+    weight: float = 0.3,
 ) -> Campaign:
     """Create a campaign, or open the one with this name.
 
@@ -76,7 +79,8 @@ def open_campaign(
     ticket expires. ``release="even"`` releases the budget evenly between ``starts`` and ``ends``;
     ``per_day`` caps the spending of a day. ``shadow``: only recommend; another system decides.
     ``on_overrun``: the reaction to a report or an amendment above its reservation. "pause" stops
-    decisions until ``resume``; "alert" goes on and counts it in the status.
+    decisions until ``resume``; "alert" goes on and counts it in the status. ``learn_from``: a
+    ``Log`` or a ``FullTable`` that a new campaign learns from, ``weight`` pulls for each row.
 
     There are many parameters because a campaign's settings are all given here.
 
@@ -90,10 +94,6 @@ def open_campaign(
     """
     if not isinstance(name, str) or not name or len(name) > 128 or not name.isprintable():
         raise InputError(f"name = {shown(name)}: must be 1 to 128 printable characters")
-    if isinstance(task, Task | Problem) and task.stated.contexts is not None:
-        raise InputError("contexts: campaigns do not take them yet; use a Controller instead")
-    if isinstance(task, Task | Problem) and task.stated.space is not None:
-        raise InputError("space: campaigns do not take one yet; use a Controller instead")
     opened = open_store(store if isinstance(store, Store) else str(store), create=task is not None)
     owned = opened is not store
     try:
@@ -104,7 +104,8 @@ def open_campaign(
                 stop, expire_after, release, starts, ends, per_day, shadow, on_overrun
             )
             chosen, text = as_policy(Resolve() if policy is None else policy)
-            _create(opened, name, task, budget, chosen, text, seed, settings, who)
+            past = [] if learn_from is None else past_sums(learn_from, task.stated, weight)
+            _create(opened, name, task, budget, chosen, text, seed, settings, who, past)
         given = as_policy(policy)[0] if policy is not None else None
         campaign = Campaign(opened, name, policy=given, who=who, owned=owned)
         require_same(campaign, task, budget, given)
@@ -177,9 +178,12 @@ def _create(
     seed: int,
     settings: CampaignSettings,
     who: str | None,
+    past: list[PastSums],
 ) -> None:
     """Write a campaign's first event, if no other process was faster."""
-    controller = Controller(task, policy, budget, seed=seed, background=True)
+    controller = by_place(task)(task, policy, budget, seed=seed, background=True)
+    if past:
+        controller.learn_sums(past)
     known = controller.task
     loose = uncapped(known)
     if loose and settings.stop == "hard":
@@ -195,9 +199,10 @@ def _create(
     made = [Account(one, tick_digits(total)) for one, total in accounts]
     moves = [account.ticks(total) for account, (_, total) in zip(made, accounts, strict=True)]
     least = min(one[0] for one in reservations(known, made, settings.reserves))
-    if settings.per_day is not None and made[0].ticks(settings.per_day) < least:
-        what = f"must be at least {made[0].amount(least):g}, the largest cost of a pull"
-        raise InputError(f"per_day = {settings.per_day:g}: {what}")
+    for place, value in (("budget", float(budget)), ("per_day", settings.per_day)):
+        if value is not None and made[0].ticks(value) < least:
+            what = f"must be at least {made[0].amount(least):g}, the largest cost of a pull"
+            raise InputError(f"{place} = {value:g}: {what}")
     body = Created(
         **core.state(),
         name=name,
@@ -207,6 +212,7 @@ def _create(
         penalties=known.penalty_count,
         accounts=[(one, tick_digits(total)) for one, total in accounts],
         moves=moved(moves),
+        past=past,
     )
     with store.turn(name) as turn:
         if turn.read(0, 1):

@@ -55,7 +55,7 @@ def estimate_of(controller: Controller, pulls_left: float | None) -> EndRates | 
     if pulls_left is None:
         return None
     longest = int(LONGER * pulls_left) + 100
-    task = controller.task.at(controller.budget)
+    task = controller.rows.at(controller.budget)
     runs = min(FORWARD, WORK // (longest * (10 + task.arm_count) * task.penalty_count**2))
     ends = _forward(controller, runs, longest) if runs >= FEWEST else None
     if ends is None:
@@ -94,7 +94,7 @@ def _above(task: Task, ends: _Forward, m: int) -> Any:
 
 def _rates(controller: Controller, ends: _Forward, m: int) -> tuple[float, float, float]:
     """Quantiles of limit m's rate at the end, in the user's units."""
-    bases = _bases(controller.task, ends, m)
+    bases = _bases(controller.rows, ends, m)
     rates = ends.penalty[:, m] / np.where(bases > 0.0, bases, np.inf)
     low, middle, high = np.quantile(rates, QUANTILES) * rate_unit(controller, m)
     return float(low), float(middle), float(high)
@@ -113,8 +113,8 @@ def _forward(controller: Controller, runs: int, longest: int) -> _Forward | None
     ends, counts = np.zeros((runs, columns.size)), np.zeros((runs, len(state["totals"]), 2))
     seeds, words = (seed_words(0, stream, numbers) for stream in (OUTCOMES, POLICY))
     until, block, beside = int(state["counts"][STEP]) + longest, state.copy().block, _beside(copied)
-    mix = _mix(controller.task, state)
-    for run, law in enumerate(_laws(controller.task, state, runs)):
+    mix = _mix(controller.rows, state)
+    for run, law in enumerate(_laws(controller.rows, state, runs)):
         one = slice(run, run + 1)
         kernel(
             block, state.block, *beside, seeds[:, one], words[:, one], law, np.zeros(1),
@@ -127,7 +127,7 @@ def _forward(controller: Controller, runs: int, longest: int) -> _Forward | None
         cost=np.where(over, state.run.budget[0], ends[:, columns.cost]),
         pulls=counts[:, :, 0].sum(axis=1),
         reward=ends[:, columns.totals],
-        penalty=ends[:, first : first + controller.task.penalty_count],
+        penalty=ends[:, first : first + controller.rows.penalty_count],
     )
 
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from tightrope.errors import InputError
 from tightrope.live.ledger import Account, Open
+from tightrope.live.past import PastSums
 
 if TYPE_CHECKING:
     from tightrope.live.core import Core
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS", "Amended", "Archived", "ArmAdded", "ArmRetired", "Asked", "Body", "BudgetAdded",
     "BudgetSet", "Changed", "Closed", "Created", "Discarded", "Expired", "Paused", "Pinned",
-    "Quarantined", "Repriced", "Restored", "Resumed", "Stateful", "Told", "Upgraded", "Voided",
+    "Quarantined", "Repriced", "Restored", "Resumed", "Stateful", "Told", "TypeAdded",
+    "TypesMerged", "Upgraded", "Voided",
 ]  # fmt: skip
 
 Amount = Callable[[float], str]  # money as text
@@ -80,6 +82,7 @@ class Created(Stateful, kw_only=True):
     seed: int = 0
     penalties: int  # how many
     accounts: list[tuple[str, int]]  # names, and the decimals of their ticks
+    past: list[PastSums] = []  # of the log that was learned from, if there was one
 
     def enter(self, ledger: Ledger, event: Event) -> None:
         ledger.accounts = [Account(*account) for account in self.accounts]
@@ -114,6 +117,7 @@ class Asked(Body):
     eligible: list[int] | None = None  # the eligible arms, if they were given
     among: list[int] | None = None  # the arms it was chosen from, if they differ
     pinned: bool = False
+    context: str | None = None  # the type of the request, where the task has contexts
 
     @property
     def allowed(self) -> list[int] | None:
@@ -123,23 +127,29 @@ class Asked(Body):
     def enter(self, ledger: Ledger, event: Event) -> None:
         assert event.ticket is not None
         ledger.open(event.ticket, self.opened(event, len(ledger.accounts)))
+        if self.context is not None:
+            ledger.ask_of_type(self.context)
 
     def opened(self, event: Event, accounts: int = 0) -> Open:
         """The ticket that the event puts in flight; ``accounts``: how many there are."""
         eligible = None if self.eligible is None else tuple(self.eligible)
         reserved = tuple(self.moves[2::3]) or (0,) * accounts
-        return Open(event.seq, self.arm, reserved, event.at, self.expires_at, eligible, self.ttl)
+        return Open(
+            event.seq, self.arm, reserved, event.at, self.expires_at, eligible, self.ttl, "open",
+            self.context,
+        )  # fmt: skip
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
         if not self.pinned:
             try:  # noqa: SIM105, a context takes longer than what is in it
-                core.controller.pass_over(self.allowed)
+                core.controller.pass_over(self.allowed, **in_context(self.context))
             except InputError:  # arms that another machine's arithmetic allowed
                 pass
-        core.controller.launch(self.arm)
+        core.controller.launch(self.arm, **in_context(self.context))
 
     def words(self, task: Task | None, amount: Amount) -> str:
-        return _arm(self.arm, task) + ", pinned" * self.pinned
+        of_type = "" if self.context is None else f", {self.context}"
+        return _arm(self.arm, task) + of_type + ", pinned" * self.pinned
 
 
 class Told(Body):
@@ -156,6 +166,7 @@ class Told(Body):
     undone: list[int] | None = None  # what it had been charged then
     corrected: list[int] = []  # refused reports of the ticket that this one replaces
     over: bool = False  # whether it is above the reservation or the largest value
+    context: str | None = None  # the type of the request, where the task has contexts
 
     @property
     def incurred(self) -> list[float]:
@@ -180,17 +191,20 @@ class Told(Body):
             for number in self.corrected:
                 ledger.quarantine.pop(number, None)
         ledger.overruns += self.over
+        if self.context is not None:
+            ledger.report_of_type(self.context, self.arm, values[1], self.incurred)
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
         controller, learned = core.controller, self.kept or self.values
+        kind = in_context(self.context)
         if closed is None:  # late, or after a refused report or a void
             core.charge([-ticks for ticks in self.undone or ()])
-            controller.launch(self.arm)
+            controller.launch(self.arm, **kind)
         elif closed.arm != self.arm:  # in shadow mode another arm was pulled
-            controller.void(closed.arm)
-            controller.launch(self.arm)
+            controller.void(closed.arm, **kind)
+            controller.launch(self.arm, **kind)
         penalty = learned[2] if len(learned) == 3 else learned[2:]
-        controller.tell(self.arm, learned[0], learned[1], penalty)
+        controller.tell(self.arm, learned[0], learned[1], penalty, **kind)
         if self.kept is not None:
             beyond = [value - part for value, part in zip(self.values, learned, strict=True)]
             told = controller.task.told
@@ -216,7 +230,7 @@ class Voided(Body):
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
         if closed is not None:
-            core.controller.void(closed.arm)
+            core.void(closed)
 
 
 class Expired(Body):
@@ -271,10 +285,13 @@ class Amended(Body):
     kind: ClassVar[str] = "amended"
     shifts: dict[int, float] = {}  # of penalties, by the limits' numbers
     over: bool = False  # whether it raises the money above the reservation or the largest value
+    context: str | None = None  # the type of the request, where the task has contexts
 
     def enter(self, ledger: Ledger, event: Event) -> None:
         for m, shift in self.shifts.items():
             ledger.penalties[m] += shift
+            if self.context is not None:
+                ledger.types[self.context].penalties[m] += shift
         ledger.overruns += self.over
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
@@ -326,6 +343,35 @@ class Pinned(Body):
 
     def words(self, task: Task | None, amount: Amount) -> str:
         return "none" if self.arm is None else _arm(self.arm, task)
+
+
+class TypeAdded(Body):
+    """A new type of requests, where they are added as they come."""
+
+    kind: ClassVar[str] = "type_added"
+    name: str
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        if core.typed is not None:
+            core.typed.kind_of(self.name)
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return self.name
+
+
+class TypesMerged(Body):
+    """A type whose requests count for another one."""
+
+    kind: ClassVar[str] = "types_merged"
+    name: str
+    into: str
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        if core.typed is not None:
+            core.typed.merge_types(self.name, self.into)
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return f"{self.name} into {self.into}"
 
 
 class ArmAdded(Body):
@@ -425,9 +471,14 @@ KINDS: dict[str, type[Body]] = {
     for one in (
         Created, Asked, Told, Voided, Expired, Quarantined, Discarded, Amended, Paused, Resumed,
         Closed, Pinned, ArmAdded, ArmRetired, Repriced, BudgetSet, BudgetAdded, Changed, Upgraded,
-        Restored, Archived,
+        Restored, Archived, TypeAdded, TypesMerged,
     )
 }  # fmt: skip
+
+
+def in_context(context: str | None) -> dict[str, Any]:
+    """The type of a request as an argument of a controller, where the task has contexts."""
+    return {} if context is None else {"context": context}
 
 
 def _arm(number: int, task: Task | None) -> str:

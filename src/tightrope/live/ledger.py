@@ -15,10 +15,10 @@ amounts below 10^13 ticks at the start, so that sums stay exact whole numbers be
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from heapq import heapify, heappop, heappush
-from itertools import chain, repeat
+from itertools import chain, repeat, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -29,10 +29,15 @@ from tightrope.errors import InputError
 if TYPE_CHECKING:
     from tightrope.live.events import Event
 
-__all__ = ["DAY", "MOST_TICKS", "Account", "Ledger", "Open", "moved", "tick_digits"]
+__all__ = [
+    "DAY", "MOST_TICKS", "Account", "Ledger", "Open", "TypeCounts", "mix_changed",
+    "moved", "tick_digits",
+]  # fmt: skip
 
 MOST_TICKS = 2**53
 DAY = 86_400_000_000  # microseconds
+BLOCK = 500  # requests: a change of the mix of types is looked for in the last one or two blocks
+MIX_DOUBT = 1e-4
 NOTHING = repeat(0)  # for every account
 START_DIGITS = 12  # a first budget has at least 10^12 ticks, and less than 10^13
 
@@ -87,6 +92,48 @@ class Open(Struct, gc=False):
     eligible: tuple[int, ...] | None  # as it was asked for
     ttl: int | None  # likewise
     state: str = "open"  # of a past one: told, voided, expired, quarantined
+    context: str | None = None  # the type of its request
+
+
+class TypeCounts(Struct, gc=False):
+    """The requests of one type, and what was reported of them."""
+
+    asked: int = 0
+    told: int = 0
+    reward: float = 0.0
+    penalties: list[float] = []  # [M]
+    pulls: list[int] = []  # reported, of each arm up to the last one pulled
+    block: int = 0  # requests in the last whole block of requests of all types
+    recent: int = 0  # requests after that block
+
+    def add(self, other: TypeCounts) -> None:
+        """Count the requests of another type as well."""
+        for name in ("asked", "told", "reward", "block", "recent"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for name in ("penalties", "pulls"):
+            pairs = zip_longest(getattr(self, name), getattr(other, name), fillvalue=0)
+            setattr(self, name, [one + more for one, more in pairs])
+
+
+def mix_changed(types: Sequence[TypeCounts]) -> bool:
+    """Whether the shares of the types among the last requests differ from those before.
+
+    A chi-square test; the doubt is ``MIX_DOUBT``. At least one block is compared with two others.
+    """
+    last = [one.block + one.recent for one in types]
+    before = [one.asked - many for one, many in zip(types, last, strict=True)]
+    many, few, free = sum(before), sum(last), sum(one.asked > 0 for one in types) - 1
+    if few < BLOCK or many < 2 * BLOCK or free < 1:
+        return False
+    total = sum(
+        (one * many - other * few) ** 2 / (one + other)
+        for one, other in zip(last, before, strict=True)
+        if one + other
+    )
+    # The distribution of the cube root is nearly normal (Wilson and Hilferty, 1931).
+    usual = 2.0 / (9.0 * free)
+    above = ((total / (many * few) / free) ** (1 / 3) - 1.0 + usual) / math.sqrt(usual)
+    return 0.5 * math.erfc(above / math.sqrt(2.0)) < MIX_DOUBT
 
 
 @dataclass
@@ -114,6 +161,7 @@ class Ledger:
     day: int = 0  # number of the day that log time is in
     day_start: int = 0  # ticks of the budget that were spent or reserved when it began
     doubtful: list[str] = field(default_factory=list)  # uncertain tickets of a restored store
+    types: dict[str, TypeCounts] = field(default_factory=dict)  # of requests, by name
     due: list[tuple[int, str]] = field(default_factory=list, compare=False)  # a heap by expiry
 
     def follow(self, event: Event) -> Open | None:
@@ -144,6 +192,28 @@ class Ledger:
         else:
             heappush(self.due, (one.expires_at, ticket))
 
+    def ask_of_type(self, name: str) -> None:
+        """Count the request of the ticket that was just opened."""
+        one = self.types.setdefault(name, TypeCounts())
+        one.asked += 1
+        one.recent += 1
+        if self.asked % BLOCK == 0:
+            for each in self.types.values():
+                each.block, each.recent = each.recent, 0
+
+    def report_of_type(
+        self, name: str, arm: int, reward: float, penalties: Sequence[float]
+    ) -> None:
+        """Count the outcome of a request of a type."""
+        one = self.types.setdefault(name, TypeCounts())
+        one.told += 1
+        one.reward += reward
+        one.penalties = one.penalties or [0.0] * len(penalties)
+        for m, penalty in enumerate(penalties):
+            one.penalties[m] += penalty
+        one.pulls += [0] * (arm + 1 - len(one.pulls))
+        one.pulls[arm] += 1
+
     def first_due(self, now: int) -> str | None:
         """The ticket in flight that expires first, if it is due; ties go to the smallest id."""
         while self.due and self.due[0][0] <= now:
@@ -159,7 +229,13 @@ class Ledger:
         made = {name: value for name, value in vars(self).items() if name != "due"}
         made["accounts"] = [list(asdict(account).values()) for account in self.accounts]
         made["quarantine"] = [[seq, ticket] for seq, ticket in self.quarantine.items()]
-        made["tickets"] = [[ticket, *astuple(one)[:-1]] for ticket, one in self.tickets.items()]
+        made["tickets"] = [
+            [ticket, *astuple(one)[:-2], *([] if one.context is None else [one.context])]
+            for ticket, one in self.tickets.items()
+        ]
+        made["types"] = {name: astuple(one) for name, one in self.types.items()}
+        if not self.types:
+            del made["types"]
         return made
 
     @classmethod
@@ -169,10 +245,15 @@ class Ledger:
         made["accounts"] = [Account(*account) for account in table["accounts"]]
         made["quarantine"] = dict(table["quarantine"])
         tickets: dict[str, Open] = {}
-        for ticket, seq, arm, reserved, asked_at, expires_at, eligible, ttl in table["tickets"]:
+        for ticket, seq, arm, reserved, asked_at, expires_at, eligible, ttl, *more in table[
+            "tickets"
+        ]:
             allowed = None if eligible is None else tuple(eligible)
-            tickets[ticket] = Open(seq, arm, tuple(reserved), asked_at, expires_at, allowed, ttl)
+            one = Open(seq, arm, tuple(reserved), asked_at, expires_at, allowed, ttl)
+            one.context = more[0] if more else None
+            tickets[ticket] = one
         made["tickets"] = tickets
+        made["types"] = {name: TypeCounts(*one) for name, one in table.get("types", {}).items()}
         made["due"] = [(one.expires_at, name) for name, one in tickets.items()]
         heapify(made["due"])
         return cls(**made)

@@ -25,7 +25,10 @@ FEW = 128  # arms: with more, a decision without a ``State`` is faster
 
 
 class LiveRun:
-    """A task, a policy, a budget, and the state of a run: the whole state of a controller."""
+    """A task, a policy, a budget, and the state of a run: the whole state of a controller.
+
+    ``rows``: the task over rows (``Task.over_rows``), where the policy uses the types of requests.
+    """
 
     _background: bool
 
@@ -45,7 +48,8 @@ class LiveRun:
         made, self._compiling = compiled_for(policy, state, self._background)
         if made is None:  # plain functions need a ``State``
             state = with_record(state, task, policy, budget)
-        self.task, self.policy, self.budget, self._state = task, policy, budget, state
+        self.task, self.rows = task.whole, task
+        self.policy, self.budget, self._state = policy, budget, state
         self._beside = beside or Beside.nothing(task.arm_count)
         self._flight = self._beside.flight
         self._flying = np.frombuffer(self._flight)
@@ -100,7 +104,7 @@ class LiveRun:
         """The arguments of ``_hold``."""
         self._count_alone()
         arm = NOTHING if self._asides else self._arm
-        return self.task, self.policy, self.budget, self._state, arm, self._beside
+        return self.rows, self.policy, self.budget, self._state, arm, self._beside
 
     def snapshot(self) -> bytes:
         """The controller as bytes: task, policy, budget, state; ``restore`` reads them."""
@@ -126,11 +130,6 @@ class LiveRun:
     def _made_for(cls, task: Task) -> Self:
         """An empty one, for what the task says."""
         return cls.__new__(cls)
-
-    @property
-    def whole_task(self) -> Task:
-        """The task, over arms: see ``Task.over_rows``."""
-        return self.task.whole
 
     def copy(self) -> Self:
         """Another controller that goes on from here on its own."""

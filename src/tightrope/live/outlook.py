@@ -74,7 +74,7 @@ class LimitOutlook:
             return "promised"
         if self.infeasible:
             return "looks infeasible"
-        return "no promise yet" if self.chance >= 1.0 else "open"
+        return "no bound yet" if self.chance >= 1.0 else "open"
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
     ):
         allowed = f"a number between {LEAST_DOUBT:g} and 1"
         raise InputError(f"doubt = {shown(doubt)}: must be {allowed}")
-    task, state = controller.task.at(controller.budget), controller._state
+    task, state = controller.rows.at(controller.budget), controller._state
     pulled = np.asarray(state["totals"], float)
     totals = pulled[:, 1 : 3 + task.penalty_count]
     amounts = pulled[:, [kind.unit.pick(1, 0, 2) for kind in task.limit_kinds]]  # of the bases
@@ -227,7 +227,7 @@ def _aimed(policy: Policy) -> bool:
 
 def _out_of_reach(controller: Controller, totals: Any) -> str | None:
     """Why the risk is out of reach, given the outcomes so far; None if it is not."""
-    task, policy = controller.task, controller.policy
+    task, policy = controller.rows, controller.policy
     if getattr(policy, "risk", None) is None:
         return None
     cost, reward, sizes = declared_usual(task)
@@ -246,7 +246,7 @@ def _out_of_reach(controller: Controller, totals: Any) -> str | None:
 
 def _refuted_words(controller: Controller, low: Any, arm: int, m: int) -> str:
     """A sentence on a declaration about an arm and a limit that the reports refute."""
-    task = controller.task
+    task = controller.rows
     what = "smallest_cost" if arm != task.safe_arm else "that it is safe"
     least = float(low[arm, m]) * rate_unit(controller, m)
     return (
@@ -257,7 +257,7 @@ def _refuted_words(controller: Controller, low: Any, arm: int, m: int) -> str:
 
 def rate_unit(controller: Controller, m: int) -> float:
     """The user's unit of limit m's rate."""
-    task = controller.task
+    task = controller.rows
     unit = task.scales.penalties[m] / float(task.base_scales[m])
     return unit * task.limit_kinds[m].spread(controller.budget)
 
@@ -356,7 +356,7 @@ def _row(
 
     ``sure``: whether the reports refute no declaration, which the guard relies on.
     """
-    task, unit = controller.task, rate_unit(controller, m)
+    task, unit = controller.rows, rate_unit(controller, m)
     lowest, highest, safest = ranges
     chance, if_safe = rest.chance(highest) + 0.5 * doubt, rest.chance(safest) + 0.5 * doubt
     promised = False

@@ -2,12 +2,14 @@
 
 The rows enter what is learned about the arms, and nothing else: no budget is spent, and no limit
 is used up. A row with the weight w counts as w pulls, an outcome above its scale as the scale.
+A log is learned from its sums (``PastSums``), which are all that a policy with any limits needs.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,12 +19,20 @@ from tightrope.kernels.run_state import RunState
 from tightrope.kernels.spec import CHOICE
 from tightrope.live.rebuild import renew_terms
 from tightrope.policies.base import IndexPolicy, Policy, net_sum
-from tightrope.problem import Task
+from tightrope.problem import Task, Types
 from tightrope.problem.values import shown
 
-__all__ = ["PastData", "learn_past", "rows_of_past"]
+__all__ = ["PastData", "PastSums", "learn_sums", "past_sums", "rows_of_past", "spread"]
 
 Floats = npt.NDArray[np.float64]
+
+
+class PastSums(NamedTuple):
+    """The lines of a log with the same arm and the same type of requests."""
+
+    context: str | None
+    arm: int
+    sums: list[float]  # of w x_i x_j over the lines, for i <= j: their weight; 1 and the outcomes
 
 
 class PastData(Protocol):
@@ -71,15 +81,54 @@ def rows_of_past(
     return arms, outcomes, contexts
 
 
-def learn_past(
-    state: RunState, policy: Policy, task: Task, past: PastData, rows: Any, weight: float
-) -> None:
-    """Add the lines of a log to a state with a ``State``; ``rows``: the row of each line."""
+def past_sums(past: PastData, task: Task, weight: float) -> list[PastSums]:
+    """The sums of a log, in the user's units."""
     if not isinstance(weight, Real) or not 0.0 < float(weight) <= 1.0:
         raise InputError(f"weight = {shown(weight)}: must be above 0, at most 1")
-    _, outcomes, _ = rows_of_past(past, task.whole)
-    values = outcomes / np.array(task.scales.channels)
-    _add(state, np.minimum(values, 1.0), rows, _weights(past, rows, float(weight)))
+    arms, outcomes, contexts = rows_of_past(past, task)
+    if task.contexts is None or contexts is None:
+        names, kinds = [None], np.zeros(len(arms), np.int64)
+    else:
+        names = list(dict.fromkeys(contexts))
+        kinds = np.array([names.index(name) for name in contexts], np.int64)
+    rows, count = kinds * task.arm_count + arms, len(names) * task.arm_count
+    weights = _weights(past, rows, float(weight))
+    columns = [np.ones(len(arms)), *np.minimum(outcomes, task.scales.channels).T]
+    found = [
+        np.bincount(rows, weights * one * other, minlength=count)
+        for at, one in enumerate(columns)
+        for other in columns[at:]
+    ]
+    return [
+        PastSums(names[row // task.arm_count], row % task.arm_count, [float(s[row]) for s in found])
+        for row in np.unique(rows).tolist()
+    ]
+
+
+def spread(sums: Sequence[PastSums], types: Types | None) -> list[PastSums]:
+    """The sums for a task with these types: lines without a type count for each of them alike."""
+    if types is None:
+        return list(sums)
+    names = types.names if types.missing is None else (types.missing,)
+    found: list[PastSums] = []
+    for one in sums:
+        to = names if one.context is None else (one.context,)
+        part = [number / len(to) for number in one.sums]
+        found += [PastSums(name, one.arm, part) for name in to]
+    return found
+
+
+def learn_sums(
+    state: RunState, policy: Policy, task: Task, rows: Sequence[int], sums: Sequence[PastSums]
+) -> None:
+    """Add the sums of a log to a state with a ``State``; ``rows``: the row of each."""
+    units = np.array([1.0, *task.scales.channels])
+    above = np.triu_indices(len(units))
+    for row, one in zip(rows, sums, strict=True):
+        matrix = np.zeros((len(units), len(units)))
+        matrix[above] = one.sums
+        matrix = np.maximum(matrix, matrix.T) / np.multiply.outer(units, units)
+        _add(state, row, matrix)
     kind: Any = type(policy)
     if state.spec.method == CHOICE:
         kind.renew(state.constants, state.record, state.scratch)
@@ -97,21 +146,16 @@ def _weights(past: PastData, rows: Any, weight: float) -> Floats:
     return np.asarray(np.minimum(weight * inverse * (count / np.maximum(total, 1e-300))[rows], 1.0))
 
 
-def _add(state: RunState, values: Floats, rows: Any, weights: Floats) -> None:
-    """Add outcomes [lines, 2 + M] to the rows of the ``State``."""
+def _add(state: RunState, row: int, matrix: Floats) -> None:
+    """Add sums of products of 1 and the normalised outcomes to a row of the ``State``."""
     record = state.record
     count, limited = len(record.pulls), len(record.limits)
-
-    def summed(column: Floats) -> Floats:
-        return np.asarray(np.bincount(rows, weights * column, minlength=count), np.float64)
-
-    record.pulls[:] += summed(np.ones(len(rows)))
-    for channel in range(2 + limited):
-        column = values[:, channel]
-        record.totals.reshape(count, -1)[:, channel] += summed(column)
-        record.squares.reshape(count, -1)[:, channel] += summed(column * column)
+    record.pulls[row] += matrix[0, 0]
+    record.totals.reshape(count, -1)[row, : 2 + limited] += matrix[0, 1 : 3 + limited]
+    record.squares.reshape(count, -1)[row, : 2 + limited] += matrix.diagonal()[1 : 3 + limited]
     for m in range(limited):
         base, limit = float(record.bases[m]), float(record.limits[m])
-        net: Any = net_sum(base, limit, 1.0, *values[:, [1, 2 + m]].T)
-        record.products.reshape(count, -1)[:, m] += summed(values[:, 0] * net)
-        record.net_squares.reshape(count, -1)[:, m] += summed(net * net)
+        net = np.zeros(len(matrix))  # its factors of 1, the reward and the penalty
+        net[0], net[2], net[3 + m] = (net_sum(base, limit, *one) for one in np.eye(3).tolist())
+        record.products.reshape(count, -1)[row, m] += matrix[1] @ net
+        record.net_squares.reshape(count, -1)[row, m] += max(net @ matrix @ net, 0.0)

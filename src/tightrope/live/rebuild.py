@@ -33,6 +33,7 @@ from tightrope.problem import Problem, Task
 __all__ = [
     "Moves",
     "copy_statistics",
+    "merge_rows",
     "new_state",
     "rebuilt",
     "renew_terms",
@@ -42,6 +43,7 @@ __all__ = [
     "with_sieve",
 ]
 
+SUMS = ("pulls", "totals", "squares", "products", "net_squares")  # of a ``State``, by row
 MANY = 128  # with more arms, a decision does not scan all of them
 Floats = npt.NDArray[np.float64]
 
@@ -50,12 +52,14 @@ class Moves(NamedTuple):
     """How a state's numbers change.
 
     ``factors`` [2 + M]: the old scale of each channel, over the new one. ``learn``: changed arms.
-    ``renew``: whether the policy's own memory must be computed again.
+    ``renew``: whether the policy's own memory must be computed again. ``types``: how many types the
+    rows are of; a new arm is the last one of each.
     """
 
     factors: Floats
     learn: tuple[int, ...] = ()
     renew: bool = False
+    types: int = 1
 
 
 def new_state(
@@ -116,7 +120,7 @@ def rebuilt(old: RunState, new: RunState, policy: Policy, moves: Moves) -> RunSt
     _move_run(old, new, moves.factors)
     units = np.ones(new["totals"].shape[1])  # a task without limits has a penalty that is always 0
     units[1 : 1 + len(moves.factors)] = moves.factors[: len(units) - 1]
-    new["totals"][: len(old["totals"])] = old["totals"] * units
+    _move(old["totals"].ravel(), units, new["totals"].reshape(-1), moves.types)
     if new.spec.remembers:
         _move_record(old, new, moves)
     if new.spec.indexed and policy.learns:  # type: ignore[attr-defined]
@@ -129,9 +133,23 @@ def rebuilt(old: RunState, new: RunState, policy: Policy, moves: Moves) -> RunSt
 def copy_statistics(state: RunState, arm: int, source: int, share: float) -> None:
     """Give an arm the sums of another one, times ``share``."""
     record = state.record
-    for name in ("pulls", "totals", "squares", "products", "net_squares"):
+    for name in SUMS:
         rows = getattr(record, name).reshape(len(record.pulls), -1)
         rows[arm] = share * rows[source]
+
+
+def merge_rows(state: RunState, source: int, target: int, count: int) -> None:
+    """Add the sums of ``count`` rows to those of others, and clear them."""
+    record, rows = state.record, len(state.record.pulls)
+    sums = [getattr(record, name) for name in SUMS]
+    for numbers in (state["totals"], *(one.reshape(rows, -1) for one in sums)):
+        numbers[target : target + count] += numbers[source : source + count]
+        numbers[source : source + count] = 0.0
+    setup, history = state.setup, state["history"]
+    if len(history) and not setup.watch:  # a pull in a window begins with its row
+        moved = history.reshape(setup.window, -1)[:, 0]
+        own = (moved >= source) & (moved < source + count)
+        moved[own] += target - source
 
 
 def reprice_statistics(state: RunState, arm: int, prices: Floats) -> None:
@@ -182,7 +200,7 @@ def _move_record(old: RunState, new: RunState, moves: Moves) -> None:
         "net_squares": scale[2:] * scale[2:],
     }
     for name, unit in units.items():
-        _move(sums[name], unit, getattr(record, name))
+        _move(sums[name], unit, getattr(record, name), moves.types)
     record.steps[0] = sums["steps"][0]
     left = np.array([scale[0], *scale[2:]])[: 1 + limited]
     start, before = record.remaining.copy(), sums["start"] * left
@@ -193,7 +211,11 @@ def _move_record(old: RunState, new: RunState, moves: Moves) -> None:
     unit = np.array([1.0, *scale])  # of a pull in a window
     if new.setup.watch:  # of the numbers of an arm that is watched
         unit = watch_units(*units.values())
-    _move(old["history"], unit, new["history"])
+    _move(old["history"], unit, new["history"], moves.types)
+    if new.setup.window and moves.types > 1:  # a pull in a window begins with its row
+        rows = new["history"].reshape(new.setup.window, -1)[:, 0]
+        more = (len(record.pulls) - len(sums["pulls"])) // moves.types
+        rows[rows > 0] += rows[rows > 0] // (len(sums["pulls"]) // moves.types) * more
 
 
 def _sums(old: RunState) -> dict[str, Floats]:
@@ -254,14 +276,16 @@ def _move_scratch(old: RunState, new: RunState, policy: ChoicePolicy, moves: Mov
         kept &= {*carried_fields(kind), *kind.learned}
     for name in kept:
         field, unit = attrgetter(name), _unit(kind.learned.get(name, ""), moves.factors)
-        _move(field(before), unit, field(after))
+        _move(field(before), unit, field(after), moves.types)
     for arm in moves.learn:
         kind.learn(new.constants, new.record, after, arm)
 
 
-def _move(source: Floats, unit: Any, to: Floats) -> None:
+def _move(source: Floats, unit: Any, to: Floats, types: int) -> None:
     """Copy numbers in new units; those of new arms stay as they are."""
-    to[: len(source)] = source * np.resize(unit, len(source))
+    parts = types if len(to) != len(source) else 1
+    moved = (source * np.resize(unit, len(source))).reshape(parts, -1)
+    to.reshape(parts, -1)[:, : moved.shape[1]] = moved
 
 
 def _unit(kind: str, factors: Floats) -> Any:

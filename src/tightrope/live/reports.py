@@ -17,6 +17,7 @@ import numpy as np
 from tightrope.errors import InputError
 from tightrope.problem import Task
 from tightrope.problem.changed import MOST_GROWTH
+from tightrope.problem.named import nearest_limit
 from tightrope.problem.values import shown
 
 __all__ = ["ReportForm"]
@@ -62,6 +63,10 @@ class ReportForm:
             if len(several) == len(names):
                 return [cost, reward, *several]
             named = {"": several} if several else {}  # not the right number of them
+        for name in named:
+            if name and name not in (limits := self._task.limit_names):
+                hint = nearest_limit(str(name), limits)
+                raise InputError(f"penalty {shown(name)} is unknown; {hint}")
         needed = [one[0] for one in self._values[arm][2:] if one[3] is None]
         if not set(needed) <= set(named) <= set(names):
             raise InputError(f"penalty = {shown(penalty)}: must be {_allowed(names)}")
@@ -80,7 +85,8 @@ class ReportForm:
             if number is None or not 0.0 <= number <= bound:
                 raise InputError(f"{name} = {shown(value)}: must be a number in [0, {most:g}]")
             if known is not None and not math.isclose(number, known, rel_tol=1e-9):
-                what = f"{name} = {shown(value)} of arm {self._task.names[arm]!r}"
+                names = self._task.whole.names  # a row is type * K + arm
+                what = f"{name} = {shown(value)} of arm {names[arm % len(names)]!r}"
                 raise InputError(f"{what}: must be the known value {known:g}, or be left out")
         return found
 

@@ -1,6 +1,7 @@
-"""A controller whose arms are numbers: ``ask()`` returns a number, ``tell(1.37, ...)`` takes one.
+"""Controllers whose arms are numbers: ``ask()`` returns a number, ``tell(1.37, ...)`` takes one.
 
-Everything below this class sees the points of the grid as arms.
+Everything below these classes sees the points of the grid as arms. A campaign stores the places of
+points, from 0, and uses a :class:`PointController`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from tightrope.live.controller import Controller, Penalty
 from tightrope.problem import Space
 from tightrope.problem.spaces import Value
 
-__all__ = ["SpacedController"]
+__all__ = ["PointController", "SpacedController", "by_place"]
 
 
 class SpacedController(Controller):
@@ -74,3 +75,31 @@ class SpacedController(Controller):
     ) -> None:
         """As ``Controller.reprice``, for the nearest point of the grid."""
         super().reprice(self.space.number_of(arm), cost=cost, penalty=penalty)
+
+
+class PointController(Controller):
+    """A controller over an interval or a box whose methods take and return places, from 0."""
+
+    def __new__(cls, task: Any = None, *_: Any, **__: Any) -> Any:
+        """Of this class."""
+        return object.__new__(cls)
+
+    @classmethod
+    def _made_for(cls, task: Any) -> Any:
+        """Another controller, if the task's arms are not numbers."""
+        return Controller._made_for(task) if task.stated.space is None else cls.__new__(cls)
+
+    def number_of(self, arm: Any) -> int:
+        """The place of a point: its place itself, or the one nearest to a number."""
+        if isinstance(arm, int):
+            return super().number_of(arm)
+        return cast(Space, self.task.space).number_of(arm)
+
+    def numbers_of(self, eligible: Any) -> tuple[int, ...]:
+        """The places of the points in a range."""
+        return tuple(cast(Space, self.task.space).within(eligible))
+
+
+def by_place(task: Any) -> type[Controller]:
+    """The class of a campaign's controller."""
+    return Controller if task.stated.space is None else PointController

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from tightrope.errors import InputError
 from tightrope.live.core import Core, kept_ledger, when
 from tightrope.live.events import START, Row, event_of
 from tightrope.live.follower import state_before
 from tightrope.live.kinds import Asked, Quarantined
-from tightrope.live.ledger import Account, Ledger
+from tightrope.live.ledger import Account, Ledger, TypeCounts, mix_changed
 from tightrope.live.log import events_of as chained
 from tightrope.live.log import rows_of
 from tightrope.live.promise import promise_of
 from tightrope.live.stores import Store
 from tightrope.live.tickets import Past, Ticket, good_id
+from tightrope.live.typed import TypedController
 from tightrope.policies.base import Policy
 from tightrope.problem import Task
 from tightrope.problem.values import shown
@@ -25,6 +26,7 @@ from tightrope.problem.values import shown
 __all__ = [
     "CampaignStatus",
     "RefusedReport",
+    "StatusType",
     "Why",
     "amounts_of",
     "events_of",
@@ -71,6 +73,19 @@ class StatusArm(TypedDict):
     retired: bool
 
 
+class StatusType(TypedDict):
+    """A type of requests: what it gets, earns and breaks."""
+
+    type: str
+    asked: int
+    share: float  # of all requests
+    recent: float  # share of the last requests: 500 to 999 of them, if there are so many
+    told: int
+    reward: float
+    penalties: dict[str, float]
+    pulls: dict[str, int]  # reported, by arm
+
+
 class CampaignStatus(AccountAmounts):
     """The status of a campaign, in the user's units."""
 
@@ -101,6 +116,8 @@ class CampaignStatus(AccountAmounts):
     doubtful: list[str]  # tickets
     events: int
     at: str
+    types: NotRequired[list[StatusType]]  # of requests, if the task has contexts
+    mix_changed: NotRequired[bool]  # whether the types' shares among the last requests are new
 
 
 class RefusedReport(TypedDict):
@@ -128,6 +145,7 @@ def status_of(name: str, core: Core) -> CampaignStatus:
     """The status of a campaign, in the user's units, as a JSON object."""
     ledger, controller, settings = core.ledger, core.controller, core.settings
     task = controller.task
+    types = {} if core.typed is None else _types(core.typed, ledger)
     return {
         "name": name,
         "state": _state(core),
@@ -157,7 +175,37 @@ def status_of(name: str, core: Core) -> CampaignStatus:
         "doubtful": list(ledger.doubtful),
         "events": ledger.seq,
         "at": when(ledger.at).isoformat(),
+        **types,  # type: ignore[typeddict-item]
     }
+
+
+def _types(controller: TypedController, ledger: Ledger) -> dict[str, Any]:
+    """The requests of each type, and whether their shares have changed."""
+    task, names = controller.task, controller.type_names
+    found = {name: TypeCounts() for name in names if name not in controller.types.merged}
+    for name, one in ledger.types.items():
+        found[controller.type_name(name)].add(one)
+    asked = sum(one.asked for one in found.values())
+    last = sum(one.block + one.recent for one in found.values())
+    rows: list[StatusType] = [
+        {
+            "type": name,
+            "asked": one.asked,
+            "share": one.asked / asked if asked else 0.0,
+            "recent": (one.block + one.recent) / last if last else 0.0,
+            "told": one.told,
+            "reward": one.reward,
+            "penalties": _named(task.limit_names, one.penalties),
+            "pulls": _named(task.names, one.pulls),
+        }
+        for name, one in found.items()
+    ]
+    return {"types": rows, "mix_changed": mix_changed(list(found.values()))}
+
+
+def _named(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
+    """Values by name; 0 where there is none yet."""
+    return {name: values[at] if at < len(values) else 0 for at, name in enumerate(names)}
 
 
 def ledger_status(store: Store, name: str) -> dict[str, Any]:
@@ -245,10 +293,14 @@ class Why:
     among: list[str]  # the eligible arms
     free: float  # of the budget
     arms: list[dict[str, Any]]  # for each: pulls reported and in flight, mean outcomes so far
+    context: str | None = None  # the type of the request; the arms' numbers are of this type
 
     def table(self) -> dict[str, Any]:
         """The explanation as a JSON object."""
-        return {**vars(self), "at": self.at.isoformat()}
+        table = {**vars(self), "at": self.at.isoformat()}
+        if self.context is None:
+            del table["context"]
+        return table
 
 
 def why_of(store: Store, name: str, policy: Policy | None, ticket: str) -> Why:
@@ -261,6 +313,9 @@ def why_of(store: Store, name: str, policy: Policy | None, ticket: str) -> Why:
     controller = core.controller
     task, account = controller.task, core.ledger.accounts[0]
     among = range(task.arm_count) if body.allowed is None else body.allowed
+    seen = controller.pulls, controller.in_flight, controller.means
+    if core.typed is not None and body.context is not None:
+        seen = core.typed.of_type(body.context)
     return Why(
         id=ticket,
         arm=controller.arm_name(body.arm),
@@ -280,8 +335,7 @@ def why_of(store: Store, name: str, policy: Policy | None, ticket: str) -> Why:
                     for channel, mean in zip(task.channels, means, strict=True)
                 },
             }
-            for arm, pulls, flying, means in zip(
-                task.names, controller.pulls, controller.in_flight, controller.means, strict=True
-            )
+            for arm, pulls, flying, means in zip(task.names, *seen, strict=True)
         ],
+        context=body.context,
     )

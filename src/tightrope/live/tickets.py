@@ -49,6 +49,13 @@ class Ticket(NamedTuple):
     reserved: float  # of the budget, until it is reported
     expires_at: datetime
     state: str = "open"  # or told, voided, expired, quarantined
+    context: str | None = None  # the type of the request, where the task has contexts
+
+    @property
+    def value(self) -> float | tuple[float, ...]:
+        """The number of an arm over an interval; a tuple over a box."""
+        given = tuple(float(part) for part in self.arm.split(","))
+        return given[0] if len(given) == 1 else given
 
     @classmethod
     def of(cls, core: Core, id: str, found: Open) -> Ticket:
@@ -56,11 +63,14 @@ class Ticket(NamedTuple):
         arm = found.arm
         reserved = core.ledger.accounts[0].amount(found.reserved[0]) if found.reserved else 0.0
         name, expires_at = core.controller.task.names[arm], when(found.expires_at)
-        return new(cls, (id, name, arm, reserved, expires_at, found.state))
+        return new(cls, (id, name, arm, reserved, expires_at, found.state, found.context))
 
     def table(self) -> dict[str, Any]:
         """The ticket as a JSON object."""
-        return {**self._asdict(), "expires_at": self.expires_at.isoformat()}
+        table = {**self._asdict(), "expires_at": self.expires_at.isoformat()}
+        if self.context is None:
+            del table["context"]
+        return table
 
 
 class Past(Open, kw_only=True):

@@ -7,23 +7,22 @@ class sees rows as arms. A policy that does not use types decides as if there we
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.errors import InputError
-from tightrope.live.arms import number_among
+from tightrope.errors import InputError, nearest
 from tightrope.live.controller import Controller, Penalty
-from tightrope.live.past import PastData, rows_of_past
+from tightrope.live.past import PastSums
+from tightrope.live.rebuild import merge_rows
 from tightrope.policies.choice import WORDS
 from tightrope.problem import Types
 from tightrope.problem.contexts import OTHER
 from tightrope.problem.values import shown
 
 __all__ = ["TypedController"]
-
-Integers = npt.NDArray[np.int64]
 
 
 class TypedController(Controller):
@@ -33,9 +32,9 @@ class TypedController(Controller):
 
     def _hold(self, *held: Any) -> None:
         super()._hold(*held)
-        self.types = cast(Types, self.whole_task.contexts)
-        self._arms, self._aware = self.whole_task.arm_count, self.task.types > 0
-        self._kinds = {name: kind for kind, name in enumerate(self.type_names)}
+        self.types = cast(Types, self.task.contexts)
+        self._arms, self._aware = self.task.arm_count, self.rows.types > 0
+        self._look_at_types()
         self._words = memoryview(cast(Any, self._state["pair"]))
 
     @property
@@ -43,45 +42,105 @@ class TypedController(Controller):
         """The names of the types, in order; where they are added as they come, those that came."""
         return list(self.types.names or self._beside.types)
 
+    def knows_type(self, name: str) -> bool:
+        """Whether a request of this type was seen, or the type is listed."""
+        return name in self._kinds
+
+    def _number(self, context: object) -> int:
+        """The number of a request's type; that of a new one is the next."""
+        if isinstance(context, str) and context in self._kinds:
+            return self._kinds[context]
+        return self.types.number(context, self._beside.types)
+
     def kind_of(self, context: object) -> int:
         """The number of a type; one that is new is added, where the task's types are open."""
-        seen, types = self._beside.types, self.types
-        kind = types.number(context, seen)
-        if types.open and kind == len(seen):
-            name = types.missing if context is None else context
-            seen.append(cast(str, name) if kind < types.most else OTHER)
-            self._kinds = {name: kind for kind, name in enumerate(seen)}
+        kind, seen = self._number(context), self._beside.types
+        if self.types.open and kind == len(seen):
+            seen.append(self.type_name(context))
+            self._look_at_types()
         return kind
 
-    def _row(self, arm: int | str, kind: int) -> int:
-        number = self.arm_number(arm)
+    def _look_at_types(self) -> None:
+        """The number of each name, for the most frequent calls."""
+        known, merged = {name: at for at, name in enumerate(self.type_names)}, self.types.merged
+        self._kinds = known | {one: known[into] for one, into in merged.items() if into in known}
+
+    def type_name(self, context: object) -> str:
+        """The name of the type that a request counts for, which may be a new one."""
+        kind, names = self._number(context), self.types.names or self._beside.types
+        if kind < len(names):
+            return names[kind]
+        return self.types.name(context) if kind < self.types.most else OTHER
+
+    def _row(self, arm: int | str, context: object) -> int:
+        """The row of an arm and a type, which is added if it is new."""
+        number, kind = self.number_of(arm), self.kind_of(context)
         return kind * self._arms + number if self._aware else number
 
-    def arm_number(self, arm: int | str) -> int:
-        """The number of an arm, by its name or number."""
-        return number_among(arm, self.whole_task.names)
+    def _row_number(self, arm: int | str) -> int:
+        return cast(int, arm)  # of ``_told_row``
 
-    def arm_name(self, arm: int) -> str:
-        """The name of an arm by its number."""
-        return self.whole_task.names[arm]
+    def _rows_of(self, arm: int) -> Iterable[int]:
+        return range(arm, self._count, self._arms)
+
+    def merge_types(self, name: str, into: str) -> None:
+        """Count requests of the type ``name`` for the type ``into``, also those before."""
+        names, merged = self.type_names, self.types.merged
+        for one in (name, into):
+            if one not in names:
+                raise InputError(f"type = {shown(one)}: is unknown; {nearest(str(one), names)}")
+            if one in merged:
+                raise InputError(f"type = {one!r}: is merged into {merged[one]!r} already")
+        if name in (into, self.types.missing):
+            allowed = "must be two types, and not that of requests without a context"
+            raise InputError(f"type = {name!r}, into = {into!r}: {allowed}")
+        source, target = names.index(name) * self._arms, names.index(into) * self._arms
+        self._count_alone()
+        if self._aware:
+            self._remember()
+            merge_rows(self._state, source, target, self._arms)
+            for arm in range(self._arms):
+                self._flight[target + arm] += self._flight[source + arm]
+                self._flight[source + arm] = 0.0
+        again = {old: into if new == name else new for old, new in merged.items()}
+        types = replace(self.types, merged={**again, name: into})
+        self._go_on(replace(self.task, contexts=types), renew=True)
 
     # Decisions and reports.
 
-    def ask(
-        self, eligible: Iterable[int | str] | None = None, *, context: str | None = None
-    ) -> int:
+    def ask(self, eligible: Iterable[int | str] | None = None, context: str | None = None) -> int:
         """The arm to pull next for a request of the type ``context``; see ``Controller.ask``."""
         if eligible is None and context in self._kinds:  # most often
             if self._aware:
                 self._words[WORDS] = self._kinds[context]
             return super().ask() % self._arms
-        return super().ask(self._face(context, eligible)) % self._arms
+        self._face(self.kind_of(context))
+        return super().ask(eligible) % self._arms
 
     def choose(
         self, eligible: Iterable[int | str] | None = None, *, context: str | None = None
     ) -> int:
-        """As ``Controller.choose``."""
-        return super().choose(self._face(context, eligible)) % self._arms
+        """As ``Controller.choose``; a new type is not added."""
+        before = self._words[-1]
+        self._face(self._number(context))
+        try:
+            return super().choose(eligible) % self._arms
+        except InputError:
+            self._words[-1] = before
+            raise
+
+    def pass_over(
+        self, eligible: Iterable[int | str] | None = None, *, context: str | None = None
+    ) -> None:
+        """As ``Controller.pass_over``."""
+        if self._mindless and self._asides:
+            super().pass_over()
+        else:
+            self.choose(eligible, context=context)
+
+    def launch(self, arm: int, *, context: str | None = None) -> None:
+        """As ``Controller.launch``."""
+        super().launch(self._row(arm, context))
 
     def ask_many(
         self,
@@ -97,30 +156,17 @@ class TypedController(Controller):
         allowed = None if eligible is None else list(eligible)
         return [self.ask(allowed, context=one) for one in given]
 
-    def _face(
-        self, context: str | None, eligible: Iterable[int | str] | None
-    ) -> Iterable[int | str] | None:
-        """Note the type of the request at hand; the rows of the arms that may be pulled."""
-        kind = self.kind_of(context)
-        if not self._aware:
-            return eligible
-        self._words[WORDS] = kind
-        if eligible is None:
-            return None
-        numbers = [self.arm_number(arm) for arm in eligible]
-        return [x * self._arms + arm for x in range(self.types.count) for arm in numbers]
+    def _face(self, kind: int) -> None:
+        """Note the type of the request at hand."""
+        if self._aware:
+            self._words[WORDS] = kind
 
     def _stand_ins(self, eligible: Iterable[int | str] | None) -> npt.NDArray[np.float64]:
         """Each row's number, or that of another arm of the same type."""
-        if not self._aware or (eligible is None and not self._beside.retired):
-            return super()._stand_ins(eligible)
         found = super()._stand_ins(eligible)
-        allowed = {int(row) for row in found if row < self._arms}
-        first = sorted(row for row in allowed if found[row] == row)
-        for row in range(self._count):
-            arm, before = row % self._arms, row - row % self._arms
-            found[row] = before + (arm if arm in first else first[arm % len(first)])
-        return found
+        if len(found) == self._count:
+            return found
+        return np.add.outer(self._themselves[:: self._arms], found).ravel()
 
     def tell(
         self,
@@ -146,15 +192,15 @@ class TypedController(Controller):
 
     def void(self, arm: int | str, *, context: str | None = None) -> None:
         """As ``Controller.void``."""
-        super().void(self._told_row(arm, context))
+        self._void(self._told_row(arm, context), arm)
 
     def _told_row(self, arm: int | str, context: str | None) -> int:
         """The row that a report is about."""
-        number = self.arm_number(arm)
+        number = self.number_of(arm)
         if not self._aware:
             return number
         if context is not None or self.types.missing is not None:
-            return self._row(number, self.kind_of(context))
+            return self._row(number, context)
         if self._alone >= 0 and self._alone % self._arms == number and not self._asides:
             return self._alone
         self._count_alone()
@@ -167,38 +213,11 @@ class TypedController(Controller):
             raise InputError(f"context is missing; {allowed}")
         return open_rows[0]
 
-    def _past_rows(self, past: PastData) -> Integers:
-        """The row of every line of a log: its arm, for its type."""
-        arms, _, contexts = rows_of_past(past, self.whole_task)
-        if not self._aware:
-            return arms
-        if contexts is None:
+    def _past_row(self, one: PastSums) -> int:
+        """The row that sums of a log are about: their arm, for their type."""
+        if one.context is None and self._aware:
             raise InputError("learn_from: has no contexts, which the task needs")
-        names = dict.fromkeys(contexts)
-        kinds = {name: self.kind_of(name) for name in names}
-        return np.array([kinds[name] for name in contexts]) * self._arms + arms
-
-    def retire_arm(self, arm: int | str) -> None:
-        """As ``Controller.retire_arm``, for every type."""
-        number = self.arm_number(arm)
-        if not self._aware:
-            super().retire_arm(number)
-            return
-        left = [one for one in range(self._arms) if one not in self._beside.retired]
-        if left == [number]:
-            raise InputError(f"arm = {shown(arm)}: is the last one left; must keep one")
-        self._beside.retired.update(range(number, self._count, self._arms))
-        self._irregular()
-
-    def add_arm(self, name: str, **facts: Any) -> int:
-        """Not available: rows of all types would have to be numbered anew."""
-        raise InputError(f"arm {name!r}: cannot be added to a task with contexts")
-
-    def number_of(self, arm: int | str) -> int:
-        """The number of a row; arms are looked up by ``arm_number``."""
-        if not self._aware:
-            return self.arm_number(arm)
-        return super().number_of(arm)
+        return one.arm if one.context is None else self._row(one.arm, one.context)
 
     # What came of it.
 
@@ -214,6 +233,16 @@ class TypedController(Controller):
         return {name: table[kind].tolist() for kind, name in enumerate(self.type_names)}
 
     @property
+    def means_by_type(self) -> dict[str, list[list[float | None]]]:
+        """The mean outcome of each arm for each type so far [K][2 + M]; None if untold."""
+        if not self._aware:
+            return {}
+        rows, arms = super().means, self._arms
+        return {
+            name: rows[kind * arms : (kind + 1) * arms] for kind, name in enumerate(self.type_names)
+        }
+
+    @property
     def pulls(self) -> list[int]:
         """How often each arm was pulled [K], over all types."""
         return list(self._by_arm(super().pulls).sum(axis=0).tolist())
@@ -223,10 +252,20 @@ class TypedController(Controller):
         """How many pulls of each arm are in flight [K], over all types."""
         return list(self._by_arm(super().in_flight).sum(axis=0).tolist())
 
+    def of_type(self, context: object) -> tuple[list[int], list[int], list[list[float | None]]]:
+        """The pulls, the pulls in flight and the mean outcomes of each arm, for one type.
+
+        They are over all types if the policy does not use types.
+        """
+        found = super().pulls, super().in_flight, super().means
+        first = self._number(context) * self._arms if self._aware else 0
+        pulls, flying, means = (one[first : first + self._arms] for one in found)
+        return pulls, flying, means  # type: ignore[return-value]
+
     @property
     def means(self) -> list[list[float | None]]:
         """The mean outcome of each arm so far [K][2 + M], over all types; None if untold."""
-        totals, scales = self._state["totals"], self.whole_task.scales.channels
+        totals, scales = self._state["totals"], self.task.scales.channels
         totals = totals.reshape(-1, self._arms, totals.shape[1]).sum(axis=0)
         return [
             [
@@ -235,8 +274,3 @@ class TypedController(Controller):
             ]
             for pulls, *row in totals.tolist()
         ]
-
-    @property
-    def left(self) -> list[int]:
-        """The rows that are not retired."""
-        return super().left

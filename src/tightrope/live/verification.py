@@ -229,5 +229,6 @@ def _same(one: Controller, other: Controller) -> bool | None:
 
 def _numbers(controller: Controller) -> list[float]:
     """The learned state as one list."""
-    means = [0.0 if mean is None else mean for row in controller.means for mean in row]
-    return [*controller.pulls, controller.spent, *controller.queues, *means]
+    totals = controller._state["totals"]  # of every row: pulls and sums of outcomes
+    means = totals[:, 1:] / np.maximum(totals[:, :1], 1.0)
+    return [*totals[:, 0], controller.spent, *controller.queues, *means.ravel()]

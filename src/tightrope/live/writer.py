@@ -24,7 +24,7 @@ from tightrope.errors import (
     ReportError,
     nearest,
 )
-from tightrope.live.change_writer import MOST_EXPIRIES, ChangeWriter, require_text
+from tightrope.live.change_writer import MOST_EXPIRIES, ChangeWriter, require_text, storable
 from tightrope.live.kinds import (
     Amended,
     Asked,
@@ -32,6 +32,7 @@ from tightrope.live.kinds import (
     Paused,
     Quarantined,
     Told,
+    TypeAdded,
     Voided,
 )
 from tightrope.live.ledger import Open, moved
@@ -42,6 +43,7 @@ from tightrope.problem.values import shown
 __all__ = ["MOST_EXPIRIES", "Writer"]
 
 LONGEST = 2000  # stored characters of a refused report
+MOST_NAME = 128  # characters of a type's name
 
 
 class Writer(ChangeWriter):
@@ -54,19 +56,25 @@ class Writer(ChangeWriter):
         ticket: str | None,
         eligible: Sequence[int | str] | None,
         ttl: int | None = None,
+        context: str | None = None,
     ) -> Ticket:
         """Make a decision, or return the earlier one for the same id.
 
-        ``ttl``: microseconds until it expires; default: the campaign's.
+        ``ttl``: microseconds until it expires; default: the campaign's. ``context``: the type of
+        the request.
         """
         allowed = None if eligible is None else self._numbers(eligible)
+        core, ledger = self.core, self.ledger
+        if context is not None or core.types is not None:
+            context = self._type_name(context)
         if ticket is not None:
-            found = self._repeated(ticket, allowed, ttl)
+            found = self._repeated(ticket, allowed, ttl, context)
             if found is not None:
                 return found
             ticket = str(ticket)
-        core, ledger = self.core, self.ledger
-        arm, among = core.choose(self.now, allowed)
+        arm, among = core.choose(self.now, allowed, context)
+        if context is not None and core.is_new_type(context):
+            self.emit(TypeAdded(context))
         if ticket is None:
             ticket = f"{ledger.epoch}-{ledger.asked + 1:08d}"
         expires = self.now + (core.settings.expire_after if ttl is None else ttl)
@@ -77,13 +85,30 @@ class Writer(ChangeWriter):
             None if allowed is None else list(allowed),
             None if among is None or among == allowed else list(among),
             ledger.pinned is not None,
+            context,
             moves=core.reserving[arm],
         )
         self.emit(body, ticket, chosen=not body.pinned)
         return Ticket.of(core, ticket, ledger.tickets[ticket])
 
+    def _type_name(self, context: str | None) -> str:
+        """The name of a request's type, checked."""
+        controller = self.core.typed
+        if controller is None:
+            what = "must be left out, because the task has no contexts"
+            raise InputError(f"context = {shown(context)}: {what}")
+        name = controller.type_name(context)
+        if not storable(name) or len(name) > MOST_NAME:
+            allowed = f"text of at most {MOST_NAME} characters"
+            raise InputError(f"context = {shown(context)}: must be {allowed}")
+        return name
+
     def _repeated(
-        self, ticket: str, allowed: tuple[int, ...] | None, ttl: int | None
+        self,
+        ticket: str,
+        allowed: tuple[int, ...] | None,
+        ttl: int | None,
+        context: str | None,
     ) -> Ticket | None:
         """The existing ticket of an id, if its arguments are the same."""
         if not good_id(ticket):
@@ -98,6 +123,8 @@ class Writer(ChangeWriter):
             raise ConflictError(f"id = {ticket!r}: was created with other eligible arms")
         if found.ttl != ttl:
             raise ConflictError(f"id = {ticket!r}: was created with another expiry")
+        if found.context not in (None, context) and self._type_name(found.context) != context:
+            raise ConflictError(f"id = {ticket!r}: was created with context {found.context!r}")
         return Ticket.of(self.core, ticket, found)
 
     def check_ids(
@@ -105,17 +132,21 @@ class Writer(ChangeWriter):
         ids: Iterable[str | None],
         eligible: Sequence[int | str] | None,
         ttl: int | None = None,
+        contexts: Sequence[str | None] | None = None,
     ) -> None:
         """Raise if one of these ids is not valid."""
         allowed = None if eligible is None else self._numbers(eligible)
-        for one in ids:
+        for at, one in enumerate(ids):
+            context = None if contexts is None else contexts[at]
+            if context is not None or self.core.types is not None:
+                context = self._type_name(context)
             if one is not None:
-                self._repeated(one, allowed, ttl)
+                self._repeated(one, allowed, ttl, context)
 
     def _numbers(self, eligible: Sequence[int | str]) -> tuple[int, ...]:
         if isinstance(eligible, str) or not isinstance(eligible, Iterable) or not len(eligible):
             raise InputError(f"eligible = {shown(eligible)}: must be a list of arms")
-        return tuple(sorted({self.core.controller.number_of(arm) for arm in eligible}))
+        return self.core.controller.numbers_of(eligible)
 
     # Reports.
 
@@ -135,6 +166,7 @@ class Writer(ChangeWriter):
             number = found.arm if arm is None else self._acted(arm, found.arm)
             reserved = found.reserved if number == found.arm else ()
             body = self.core.outcome(number, cost, reward, penalty, reserved, found.seq)
+            body.context = self.core.context_of(found)
         except InputError as error:
             if past is not None and past.state == "told":
                 error = InputError(f"ticket {ticket!r}: was reported with other values; {error}")
@@ -291,7 +323,8 @@ class Writer(ChangeWriter):
             and self.core.overruns(past.arm, i, amounts[account.name], past.reserved, past.seq)
             for i, (account, change) in enumerate(zip(accounts, changes, strict=True))
         )
-        return Amended(shifts, over, moves=moved(spent=changes))
+        context = None if past.told is None else past.told.context
+        return Amended(shifts, over, context, moves=moved(spent=changes))
 
     def check_amend(self, row: Mapping[str, Any]) -> None:
         """Raise if a row of a bill is not valid."""

@@ -62,15 +62,19 @@ SMALLEST, LARGEST = 1e-15, 1e15  # allowed size of a parameter other than 0
 class Setup:
     """The numbers that a policy computes for one task and one budget.
 
-    ``constants`` are passed to its functions. ``allowance`` [M] is how much penalty a unit of cost
-    drains from each queue (the limit minus delta). ``explore`` is how often each arm is pulled, in
-    turn, before the first decision; meanwhile the queues do not change. ``terms`` [K, 1 + M, 2] are
-    the arms' terms if they are known from the start. ``warning`` is shown to the user. ``window``
-    is how many of the last pulls are remembered, 0 for all; all totals are multiplied by ``fade``
-    before a pull is added (see ``forgetting``). ``watch``: the false-alarm probability of the test
-    for changed arms (see ``parts.watch``), in blocks of ``watch_block`` pulls; 0 for no test.
-    ``bases`` [M]: the bases of the limits, empty if all are per unit of cost. ``set_up`` fills it
-    in and appends the limits to the constants; a choice policy finds them in its state.
+    - ``constants``: passed to the policy's functions.
+    - ``allowance`` [M]: the penalty that a unit of cost drains from each queue, which is the limit
+      minus delta.
+    - ``explore``: how often each arm is pulled, in turn, before the first decision. Meanwhile the
+      queues do not change.
+    - ``terms`` [K, 1 + M, 2]: the arms' terms, if they are known from the start.
+    - ``warning``: shown to the user.
+    - ``window``: how many of the last pulls are remembered; 0 for all.
+    - ``fade``: all totals are multiplied by it before a pull is added.
+    - ``watch``, ``watch_block``: the false-alarm probability of the test for changed arms (0 for no
+      test), and how many pulls count as one in it.
+    - ``bases`` [M]: the bases of the limits, empty if all are per unit of cost. The library fills
+      it in and appends the limits to the constants; a choice policy finds them in its state.
 
     >>> Setup(constants=(0.5,), allowance=(0.8,), explore=3).forgets
     False
@@ -192,19 +196,27 @@ class Policy(ABC):
             raise PolicyError(f"policy {self.name}: {parameter} = {shown(value)} must be {allowed}")
 
     def require_number(
-        self, parameter: str, low: float, *, open_low: bool = False, optional: bool = False
+        self,
+        parameter: str,
+        low: float,
+        *,
+        open_low: bool = False,
+        below: float = math.inf,
+        optional: bool = False,
     ) -> None:
-        """Require a finite number of at least ``low`` (above it, if ``open_low``).
+        """Require a finite number from ``low`` (above it, if ``open_low``) to below ``below``.
 
         A number other than 0 must also be between 1e-15 and 1e15 in size, so that computed values
         stay in range, even in single precision.
         """
         value = getattr(self, parameter)
         allowed = f"a finite number {'above' if open_low else 'of at least'} {low:g}"
+        if below < math.inf:
+            allowed = f"a number between {low:g} and {below:g}"
         if optional and value is None:
             return
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        good = number and low <= value < math.inf and not (open_low and value == low)
+        good = number and low <= value < below and not (open_low and value == low)
         self.require(parameter, allowed + (", or none" if optional else ""), good)
         sized = value == 0 or SMALLEST <= abs(value) <= LARGEST
         self.require(parameter, f"between {SMALLEST:g} and {LARGEST:g} in size", sized)

@@ -107,12 +107,23 @@ def stored_policy(text: str, digest: str) -> Policy:
     the same content as when the policy was chosen. Otherwise raises a ``PolicyError``.
     """
     name, rest = _split(text)
+    if trusted := _trusted_class(name):
+        return _made(text, name, rest, trusted)
     place, colon, kind = name.rpartition(":")
-    if kind in _trusted and colon:
-        return _made(text, name, rest, _trusted[kind])
     if colon and place not in sys.modules:
         _require_same_code(place, kind, digest)
+    elif not colon and name not in known_policies():
+        ask = "add --trust-policy FILE.py:CLASS or MODULE:CLASS (in Python: policy=)"
+        raise PolicyError(f"the store names the policy {name!r}, which is not installed; {ask}")
     return parse_policy(text)
+
+
+def _trusted_class(name: str) -> type[Policy] | None:
+    """The trusted class with this place, or with this name if the store has the name alone."""
+    _, colon, kind = name.rpartition(":")
+    if colon or name in known_policies():
+        return _trusted.get(kind) if colon else None
+    return next((one for one in _trusted.values() if one.name == name), None)
 
 
 def _require_same_code(place: str, kind: str, digest: str) -> None:

@@ -6,10 +6,10 @@ budget, minus the penalty so far):
 1. draw every arm's mean cost, reward and penalties from their posterior beliefs;
 2. find the mixture of arms that is safest by cautious estimates, and the mean and deviation of its
    penalty over the rest of the budget;
-3. promise the largest penalty rate from which that mixture could still rescue the limit, z
-   deviations away from too late; if it is too late already, only minimise the violation;
+3. take as the target the largest penalty rate from which that mixture could still rescue the
+   limit, z deviations away from too late; if it is too late already, only minimise the violation;
 4. pull an arm of the best mixture of the drawn means that keeps this rate; if its expected penalty
-   exceeds the promise, pull an arm of the safest mixture from time to time.
+   exceeds the target, pull an arm of the safest mixture from time to time.
 
 Everything is in normalised units: outcomes in [0, 1], rates per unit of cost.
 ``docs/resolve-algorithm.md`` derives the formulas and lists which are proved, argued or measured.
@@ -83,7 +83,7 @@ SHUT = 1e-6  # limits times this: no mixture keeps them, so the program violates
 
 # Chosen by measurement over many problems; docs/resolve-algorithm.md lists them.
 CALM = 1.0  # deviations from too late, without a requested risk
-LEAST_LIMIT = 0.001  # of a limit: the rate promised when nothing is left of its allowance
+LEAST_LIMIT = 0.001  # of a limit: the target rate when nothing is left of its allowance
 LOOKS = 0.25  # over the number of the step: the chance to pull an arm at random
 LEFT = 0.5  # of the budget and of every allowance: must be left for such a pull
 RISKED = 0.01  # of the remaining allowance: the largest part that it may put at risk
@@ -95,7 +95,7 @@ class ResolveScratch(NamedTuple):
     """The policy's memory besides the counts."""
 
     budget: Annotated[Array, 1]  # at the start
-    promised: Annotated[Array, "M"]  # the penalty rates that the mixture must keep
+    promised: Annotated[Array, "M"]  # the target rates, which the mixture must keep
     safe: Annotated[Array, "M"]  # the largest from which the safest mixture can rescue
     arms: Arms
     safest: Mixture
@@ -149,13 +149,11 @@ class Resolve(ChoicePolicy):
     learn = staticmethod(_learn)
 
     def __post_init__(self) -> None:
-        self.require_number("risk", 0.0, open_low=True, optional=True)
-        self.require("risk", "a number between 0 and 1, or none", (self.risk or 0.0) < 1.0)
+        self.require_number("risk", 0.0, open_low=True, below=1.0, optional=True)
         self.require_number("mu_min", 0.0, open_low=True, optional=True)
         self.require("mu_min", "at most 1, the largest cost", (self.mu_min or 0.0) <= 1.0)
         require_forgetting(self)
-        self.require_number("watch", 0.0, open_low=True, optional=True)
-        self.require("watch", "a number between 0 and 1, or none", (self.watch or 0.0) < 1.0)
+        self.require_number("watch", 0.0, open_low=True, below=1.0, optional=True)
         self.require_number("watch_block", 1.0)
         whole = self.watch_block % 1 == 0 and self.watch_block <= MOST_IN_A_BLOCK
         self.require("watch_block", f"a whole number from 1 to {MOST_IN_A_BLOCK:,}", whole)
@@ -241,7 +239,7 @@ class Resolve(ChoicePolicy):
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: ResolveScratch, words: Array) -> int:
-        """An arm of the best mixture of drawn means that keeps a rate that is safe to promise."""
+        """An arm of the best mixture of drawn means that keeps the target rate."""
         if len(state.limits) == 1:
             return _choose_for_one(constants, state, scratch, words)
         return _choose_for_many(constants, state, scratch, words)
@@ -450,7 +448,7 @@ def _promise(constants: Constants, state: State, scratch: ResolveScratch) -> flo
 
 
 def _find_safest(scratch: ResolveScratch) -> None:
-    """The mixture with the lowest cautious rates, relative to the promise."""
+    """The mixture with the lowest cautious rates, relative to the target rates."""
     arms = scratch.arms
     simplex(arms.reward, arms.cautious, scratch.promised, scratch.program)
     found, safest, total = scratch.program.mixture, scratch.safest, 0.0

@@ -12,7 +12,7 @@ from tightrope.errors import ProblemError
 from tightrope.files import require_writable, whole_file, write_text
 from tightrope.problem.arms import Arm, row_columns
 from tightrope.problem.changes import Change, within
-from tightrope.problem.contexts import shares_of
+from tightrope.problem.contexts import ARM_KEYS, shares_of
 from tightrope.problem.curves import arms_over
 from tightrope.problem.distributions import outcome_from_toml
 from tightrope.problem.limits import as_limit
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["problem_text", "read_problem", "save_problem"]
 
 FEW_ROWS = 500  # most observed rows that a saved TOML holds itself
-ARM_KEYS = ("name", "cost", "reward", "penalty", "penalties", "rows", "weights")
 
 
 class KnownLaws(NamedTuple):

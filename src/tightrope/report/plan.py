@@ -234,7 +234,7 @@ def _next_unit(plan: Plan, worth: Split | None) -> str:
 
 
 def sentences(plan: Plan) -> list[str]:
-    """The optimum, the worth of a looser limit, and the limits that can be promised, in words."""
+    """The optimum, the worth of a looser limit, and the tightest limits, in words."""
     told = [line for one in plan.worth for line in _of_worth(plan, one)]
     return [*told, *_promises(plan)]
 
@@ -272,7 +272,7 @@ def _promises(plan: Plan) -> Iterator[str]:
         )
         if one.limit is None:
             yield (
-                f"{there}: no limit {one.limit_name!r} can be promised at a risk of"
+                f"{there}: no limit {one.limit_name!r} is kept at a risk of"
                 f" {one.risk:.4g}; {one.reason} ({measured})."
             )
             continue

@@ -1,10 +1,10 @@
 """Campaigns behind HTTP: ``tightrope serve`` (extra ``serve``).
 
-``changes`` describes all that can be asked of a campaign: to add one, add its class there. ``desk``
-opens the store and commits it, ``wire`` has the shapes of answers. ``acts`` are decisions and
-reports, ``campaigns`` all other routes; ``app`` finds them and asks ``keys`` who may do what.
-``http`` is the HTTP server, which knows nothing of campaigns; ``server`` has the signals and the
-log; ``metrics`` and ``openapi`` are read by machines.
+``changes`` describes all changes of a campaign: to add one, add its class there. ``desk`` opens the
+store and commits requests, ``wire`` has the JSON of answers. ``acts`` has decisions and reports,
+``campaigns`` all other routes; ``app`` dispatches requests and checks permissions with ``keys``.
+``http`` is the HTTP server, which is independent of campaigns; ``server`` has the signals and the
+log; ``metrics`` and ``openapi`` are for machines.
 """
 
 from __future__ import annotations

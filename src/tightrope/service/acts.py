@@ -1,6 +1,6 @@
 """Decisions, reports, voids and amendments: one at a time, and in batches with a result per item.
 
-What is said here of one kind of act is used by the path without ASGI and by ASGI.
+Requests with and without ASGI share this code.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Refused = Callable[[BaseException], Answer]  # makes the answer to an error
 
 
 class ActCall(NamedTuple):
-    """Who asks for an act, who does it, and how it is answered."""
+    """The caller of an act, the function that queues it, and the callbacks for its answer."""
 
     who: str
     submit: Callable[[ServiceRequest, Callable[[ServiceRequest], None]], None]
@@ -59,7 +59,7 @@ class Act:
         self._list = msgspec.json.Decoder(list[msgspec.Raw])
 
     def start(self, body: bytes, call: ActCall) -> None:
-        """Hand in one item, and have it answered; raises if it is refused before."""
+        """Queue one item; raises if it is refused before it is queued."""
         optional = not body and self.name == "decisions"
         one: RequestItem = self.item() if optional else decoded(self._one, body)
         one.check()
@@ -76,7 +76,7 @@ class Act:
         call.submit(ServiceRequest(one.do, ids_of([one]), call.who), finish)
 
     def start_batch(self, body: bytes, call: ActCall) -> None:
-        """Hand in a batch, as one request; the answer has a result per item."""
+        """Queue a batch as one request; the answer has a result per item."""
         items = [_checked(item) for item in self.items_of(body)]
         good: list[RequestItem] = [item for item in items if not isinstance(item, TightropeError)]
 
@@ -92,7 +92,7 @@ class Act:
             finish(None)
 
     def items_of(self, body: bytes) -> list[Any]:
-        """The items of a batch; one that has another shape is its own error."""
+        """The items of a batch; a malformed item is replaced by its error."""
         try:
             found: list[Any] = getattr(self._many.decode(body), self.name)
         except msgspec.ValidationError:
@@ -121,7 +121,7 @@ ACTS = {item.path: Act(item) for item in ITEMS}
 
 
 def _checked(item: Any) -> Any:
-    """An item, or why it cannot be tried."""
+    """The item, or the error if its values are not allowed."""
     try:
         if not isinstance(item, TightropeError):
             item.check()
@@ -131,12 +131,12 @@ def _checked(item: Any) -> Any:
 
 
 def ids_of(items: Sequence[Any]) -> list[str]:
-    """The tickets that items are about."""
+    """The ids of the tickets of some items."""
     return [item.id for item in items if item.id.__class__ is str]
 
 
 def do_all(items: Sequence[RequestItem], writer: Writer) -> list[Any]:
-    """Do several of one kind in one turn; a list of results and errors."""
+    """Do several items in one turn; returns a list of results and errors."""
     results: list[Any] = []
     for item in items:
         try:
@@ -151,7 +151,7 @@ def do_all(items: Sequence[RequestItem], writer: Writer) -> list[Any]:
 def answer_to_all(
     items: Sequence[Any], request: ServiceRequest | None, outcomes: Counter[str]
 ) -> Answer:
-    """The answer to a batch, a result per item; ``outcomes`` counts how they ended."""
+    """The answer to a batch, with a result per item; ``outcomes`` counts the results by code."""
     failed = None if request is None else request.error
     found = iter(() if request is None or failed is not None else request.result)
     results: list[Any] = []

@@ -1,8 +1,7 @@
-"""The service as an ASGI application: who asks, what for, and which function answers.
+"""The service as an ASGI application: permissions, routes and answers.
 
-Paths under ``/v1`` are split by hand, before they are decoded: a campaign's name may hold a slash.
-Decisions and reports are also answered without ASGI (``answer_directly``); the pages are
-Starlette's.
+Paths under ``/v1`` are split before they are decoded: a campaign's name may contain a slash.
+Decisions and reports are also answered without ASGI (``answer_directly``); the pages use Starlette.
 """
 
 from __future__ import annotations
@@ -29,12 +28,12 @@ from tightrope.service.wire import Answer, RefusalError, answer_of, decoded
 
 __all__ = ["App", "make_app"]
 
-MOST_PATHS = 1000  # that are remembered
+MOST_PATHS = 1000  # in the cache of paths
 OWN_PATHS = (b"/v1/", b"/v1", b"/healthz", b"/readyz", b"/metrics", b"/openapi.json")
 
 
 class Hot(NamedTuple):
-    """A path of decisions or reports that was met before."""
+    """A path of decisions or reports that was requested before."""
 
     act: Act
     name: str  # of the campaign
@@ -55,13 +54,13 @@ class App:
         self.service, self.keys, self.proxies = service, keys, proxies or Proxies()
         self.pages = Router(routes=list(pages))
         self.connections: Callable[[], int] = lambda: 0
-        self.access: Callable[..., None] | None = None  # writes a line per request, if wanted
+        self.access: Callable[..., None] | None = None  # writes a line per request, if given
         self._hot: dict[bytes, Hot | None] = {}
 
-    # Who may.
+    # Permissions.
 
     def known(self, sender: Sender) -> Grant | None:
-        """What a key that was valid here before may do; None for any other."""
+        """The grant of a key that this process has accepted before; None for other keys."""
         if self.keys is None:
             if sender.host:
                 require_local(sender.host)
@@ -71,9 +70,9 @@ class App:
         return self.keys.seen(_secret_of(sender))
 
     def grant(self, sender: Sender, scope: Any) -> Grant:
-        """What whoever sent a request may do; raises if it has no valid key.
+        """The grant of a request's sender; raises without a valid key.
 
-        A key that was not valid here before is not looked at while its address must wait.
+        While an address must wait, only keys that were accepted before are checked.
         """
         found, secret = self.known(sender), _secret_of(sender)
         if found is None and self.keys is not None and secret:
@@ -91,14 +90,14 @@ class App:
     def require(
         self, found: Grant, roles: Sequence[str], name: str | None, some: bool = False
     ) -> Grant:
-        """Raise unless a key may do this now; ``some``: for some campaign is enough."""
+        """Raise unless a key has a role and is within its rate; ``some``: for any campaign."""
         if self.service.rate is not None:
             self.service.rate.take(found.name)
         found.require(roles, name, some)
         return found
 
     def check(self, sender: Sender, body: bytes) -> None:
-        """Raise for a change that a page of another host would have a browser send."""
+        """Raise for a request that a page of another host made a browser send."""
         if sender.origin and sender.origin.lower() != sender.host.lower():
             origin = sender.origin[:80].decode("latin-1")
             raise RefusalError(403, "forbidden", f"Origin {origin!r}: must be this service")
@@ -108,14 +107,14 @@ class App:
             text = f"Content-Type {given!r}: must be application/json"
             raise RefusalError(415, "malformed", text)
 
-    # What went wrong.
+    # Failures.
 
     def failed(self, method: bytes, url: bytes, status: int, error: BaseException) -> None:
-        """The HTTP server answers with 500 or above, or breaks an answer off."""
+        """Log that the HTTP server answered with 500 or above, or aborted an answer."""
         self.service.failed(method.decode("latin-1"), url.decode("latin-1"), status, error)
 
     def refused(self, method: str, path: str, error: BaseException) -> Answer:
-        """The answer to an error; the log has its cause if it is 500 or above."""
+        """The answer to an error; a status of 500 or above is logged with its cause."""
         answer = answer_of(error)
         if answer[0] >= 500:
             self.service.failed(method, path, answer[0], error)
@@ -124,7 +123,7 @@ class App:
     # Decisions, reports, voids, amendments.
 
     def answer_directly(self, request: HttpRequest, done: Callable[[Answer], None]) -> bool:
-        """Whether a request is answered by a call of ``done``, now or after its commit."""
+        """Answer by a call of ``done``, now or after the commit; returns False if it cannot."""
         if request.method != b"POST":
             return False
         url = request.url
@@ -136,12 +135,12 @@ class App:
             return False
         committer = self.service.known(hot.name)
         if committer is None or self.access is not None:
-            return False  # it may have to be opened, which takes its time
+            return False  # the campaign may have to be opened, which takes long
         try:
             sender = Sender(request.headers)
             grant = self.known(sender)
             if grant is None:
-                return False  # an address may have to wait, which ASGI knows
+                return False  # the address may have to wait: see ``grant``
             self.require(grant, hot.act.item.roles, hot.name)
             self._start(hot, committer, grant, sender, request.body, done)
         except Exception as error:
@@ -150,7 +149,7 @@ class App:
         return True
 
     def _remembered(self, url: bytes) -> Hot | None:
-        """Which act a path is for; None if it is another one."""
+        """The act of a path; None for other paths."""
         hot = None
         parts = url.split(b"/")
         if 5 <= len(parts) <= 6 and parts[:3] == [b"", b"v1", b"campaigns"] and b"?" not in url:
@@ -176,14 +175,14 @@ class App:
         body: bytes,
         done: Callable[[Answer], None],
     ) -> None:
-        """Hand in what a request asks for; raises if it is refused before that."""
+        """Queue the items of a request; raises if they are refused before that."""
         self.check(sender, body)
         start = hot.act.start_batch if hot.batch else hot.act.start
         outcomes = committer.counts.outcomes
         start(body, ActCall(grant.name, committer.submit, outcomes, hot.refused, done))
 
     async def _act(self, hot: Hot, grant: Grant, sender: Sender, body: bytes) -> Answer:
-        """As ``answer_directly``, where the campaign may have to be opened first."""
+        """Same as ``answer_directly``, but opens the campaign first if needed."""
         committer = await self.service.committer(hot.name)
         waiter = self.service.loop.create_future()
 
@@ -217,7 +216,7 @@ class App:
             answer = await self._answer(sender, raw, scope, receive, who)
         except Exception as error:
             if page.started:
-                raise  # the HTTP server breaks the answer off, and has it in the log
+                raise  # the HTTP server aborts the answer and logs it
             answer = self.refused(scope["method"], raw.decode("latin-1"), error)
         status, body, headers = answer
         headers = [*(headers or [JSON]), (b"content-length", str(len(body)).encode())]
@@ -263,13 +262,13 @@ class App:
 
 
 def _secret_of(sender: Sender) -> bytes:
-    """The key that a request comes with; empty if with none."""
+    """The key in a request's headers; empty without one."""
     kind, _, secret = sender.authorization.partition(b" ")
     return secret.strip() if kind.lower() == b"bearer" else b""
 
 
 def route_of(method: str, raw: bytes) -> tuple[Route, str | None, str]:
-    """The route of a path, the campaign that it names, and the ticket, arm or report in it."""
+    """The route of a path, its campaign, and the ticket, arm or report in it."""
     parts = [decoded_part(part) for part in raw.split(b"/")[1:]]
     shapes: list[tuple[str, ...]] = [tuple(parts)]
     if len(parts) >= 3:
@@ -290,14 +289,14 @@ def route_of(method: str, raw: bytes) -> tuple[Route, str | None, str]:
 
 
 class PageCall:
-    """The answer of a page on its way: the log has the cause of one of 500 and above."""
+    """The answer of a page while it is sent; a status of 500 or above is logged with its cause."""
 
     def __init__(self, app: App, raw: bytes, scope: Any, send: Any) -> None:
         self._app, self._raw, self._scope, self._send = app, raw, scope, send
         self.started = False
 
     async def send(self, message: Any) -> None:
-        """As ASGI has it."""
+        """The ``send`` of ASGI."""
         if message["type"] == "http.response.start":
             self.started = True
             if message["status"] >= 500:
@@ -314,10 +313,10 @@ def make_app(
     unit: str = "",
     trusted_proxies: Sequence[str] = (),
 ) -> App:
-    """The application of a service; ``pages``: other routes than those of the dashboard.
+    """The application of a service; ``pages``: routes instead of those of the dashboard.
 
-    ``unit``: what costs are in, such as $, for the pages. ``trusted_proxies``: addresses or
-    networks of proxies that say who a client is, and whether it uses TLS.
+    ``unit``: the unit of costs on the pages, such as $. ``trusted_proxies``: addresses or
+    networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are trusted.
     """
     proxies = Proxies(trusted_proxies)
     if pages is None:

@@ -1,7 +1,6 @@
 """Everything but decisions and reports: campaigns, their state, their changes, their log.
 
-A route says what it takes, who may use it and what it answers; the OpenAPI document is made of the
-same table.
+A route lists its body, roles and answer; the OpenAPI document is generated from the same table.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ LINES = [(b"content-type", b"application/x-ndjson")]
 
 @dataclass(frozen=True)
 class CampaignCall:
-    """A request that may be answered: its sender was checked, its body has the right shape."""
+    """A request whose sender and body were checked."""
 
     app: App
     grant: Grant
@@ -63,7 +62,7 @@ class CampaignCall:
     body: Any
 
     async def look(self, function: Callable[[Core], Any]) -> Any:
-        """What a short function sees in the campaign's state."""
+        """The result of a short function of the campaign's state."""
         return await self.app.service.look(self.name, function)
 
 
@@ -79,8 +78,8 @@ class Route:
     answer: Answering
     summary: str
     roles: tuple[str, ...] = ("read",)
-    public: bool = False  # needs no key
-    some: bool = False  # answers of those campaigns that the key is for
+    public: bool = False  # no key is needed
+    some: bool = False  # the answer is about the campaigns of the key
     takes: type[msgspec.Struct] | None = None
     answers: Any = None  # the shape of the answer, for the document
     query: Query = field(default_factory=dict)
@@ -92,7 +91,7 @@ class Route:
 
     @property
     def changes(self) -> bool:
-        """Whether it changes something."""
+        """Whether the route changes something."""
         return self.method != "GET"
 
     @property
@@ -122,7 +121,7 @@ def as_json(value: Any, status: int = 200) -> Answer:
     return status, encode(finite(value)), None
 
 
-# The service itself.
+# The service.
 
 
 @route("GET", "/healthz", "Whether the process is alive", public=True, answers=wire.Health)
@@ -131,13 +130,13 @@ async def healthz(asked: CampaignCall) -> Answer:
     return as_json({"status": "alive"})
 
 
-@route("GET", "/readyz", "Whether requests can be answered: the store answers and the service runs",
+@route("GET", "/readyz", "Whether the store answers and the service is not draining",
        public=True, answers=wire.Health, statuses=(200, 503))  # fmt: skip
 async def readyz(asked: CampaignCall) -> Answer:
-    """The store answers, the service does not end, and not all campaigns are halted here."""
+    """The store answers, the service is not draining, and a campaign can be followed."""
     service = asked.app.service
     if service.draining:
-        raise RefusalError(503, "draining", "the service ends")
+        raise RefusalError(503, "draining", "the service is shutting down")
     if service.halted:
         raise RefusalError(503, "halted", "no campaign can be followed here; restart this process")
     await service.answers()
@@ -152,7 +151,7 @@ async def document(asked: CampaignCall) -> Answer:
     return 200, document_text(), None
 
 
-@route("GET", "/metrics", "What Prometheus reads", media="text/plain", some=True)
+@route("GET", "/metrics", "Metrics for Prometheus", media="text/plain", some=True)
 async def metrics_page(asked: CampaignCall) -> Answer:
     """Counters and gauges of the campaigns that the key may read."""
     app = asked.app
@@ -179,12 +178,12 @@ async def metrics_page(asked: CampaignCall) -> Answer:
 
 @lru_cache(maxsize=1000)
 def status_look(name: str) -> Callable[[Core], CampaignStatus]:
-    """What looks at a campaign's status; one for each name, so that one look serves many."""
+    """The function that reads a campaign's status; one per name, so that requests share a look."""
     return partial(status_of, name)
 
 
 async def answer_status(asked: CampaignCall, status: int = 200) -> Answer:
-    """Where a campaign stands."""
+    """The status of a campaign."""
     return as_json(await asked.look(status_look(asked.name)), status)
 
 
@@ -193,7 +192,7 @@ async def answer_status(asked: CampaignCall, status: int = 200) -> Answer:
               "limit": WholeNumber(1, MOST_LISTED, "at most so many; 1000")},
        answers=wire.StatusList, some=True)  # fmt: skip
 async def list_campaigns(asked: CampaignCall) -> Answer:
-    """A campaign that cannot be followed here is listed as halted."""
+    """A campaign that this process cannot follow is listed as halted."""
     service, found = asked.app.service, list[Any]()
     names = [n for n in await service.read(service.names) if asked.grant.allows(("read",), n)]
     after, limit = asked.query.get("after"), asked.query.get("limit", MOST_LISTED)
@@ -228,7 +227,7 @@ async def create(asked: CampaignCall) -> Answer:
 
 
 def made_campaign(service: Service, name: str, who: str, wanted: wire.NewCampaign) -> Task | None:
-    """Create a campaign, or see that the one of this name agrees; the task of a new one."""
+    """Create a campaign, or check that the existing one agrees; returns the task of a new one."""
     from tightrope.live import open_campaign
     from tightrope.problem.meaning import require_binding
 
@@ -249,15 +248,15 @@ def made_campaign(service: Service, name: str, who: str, wanted: wire.NewCampaig
     return task if new else None
 
 
-@route("GET", "/v1/campaigns/{campaign}", "Where a campaign stands", answers=CampaignStatus)
+@route("GET", "/v1/campaigns/{campaign}", "The status of a campaign", answers=CampaignStatus)
 async def status(asked: CampaignCall) -> Answer:
     """Money, tickets, limits and arms."""
     return await answer_status(asked)
 
 
-@route("GET", "/v1/campaigns/{campaign}/state", "Where a campaign stands", answers=CampaignStatus)
+@route("GET", "/v1/campaigns/{campaign}/state", "The status of a campaign", answers=CampaignStatus)
 async def state(asked: CampaignCall) -> Answer:
-    """The same under another path."""
+    """The same status under another path."""
     return await answer_status(asked)
 
 
@@ -267,7 +266,7 @@ async def state(asked: CampaignCall) -> Answer:
                   "forward runs of the policy that end above it, at most half a minute old")},
        answers=dict[str, Any])  # fmt: skip
 async def outlook(asked: CampaignCall) -> Answer:
-    """Computed in other threads, of a copy."""
+    """Computed from a copy in another thread; decisions continue."""
     copied, service = await asked.look(lambda core: core.controller.copy()), asked.app.service
     found = await service.read(copied.outlook, asked.query.get("doubt", 0.01))
     if asked.query.get("estimate") == "true":
@@ -280,7 +279,7 @@ async def outlook(asked: CampaignCall) -> Answer:
 @route("GET", "/v1/campaigns/{campaign}/ledger", "The money, in units and in ticks",
        answers=wire.LedgerAnswer)  # fmt: skip
 async def ledger(asked: CampaignCall) -> Answer:
-    """For each account budget = spent + reserved + free, exactly, in ticks."""
+    """In ticks, budget = spent + reserved + free holds exactly for each account."""
     return as_json(await asked.look(_ledger))
 
 
@@ -311,7 +310,7 @@ def _ledger(core: Core) -> dict[str, Any]:
               "limit": WholeNumber(1, MOST_EVENTS, "at most so many; 1000")},
        media="application/x-ndjson")  # fmt: skip
 async def events(asked: CampaignCall) -> Answer:
-    """In order, with the hash that each was stored with."""
+    """Events in order, each with its stored hash."""
     service = asked.app.service
     await service.read(service.require, asked.name)
     after, limit = asked.query.get("after", 0), asked.query.get("limit", 1000)
@@ -319,7 +318,7 @@ async def events(asked: CampaignCall) -> Answer:
 
 
 def _lines(store: Store, name: str, after: int, limit: int) -> bytes:
-    """Events as JSON, with all that is stored of them."""
+    """Events as lines of JSON, with all stored fields."""
     found, size = [], 0
     for number, line in enumerate(lines_of(store, name, after, limit), start=1):
         found.append(line.encode() + b"\n")
@@ -327,14 +326,14 @@ def _lines(store: Store, name: str, after: int, limit: int) -> bytes:
         if size > MOST_BYTES:
             break
         if number % 500 == 0:
-            time.sleep(0)  # others may run
+            time.sleep(0)  # let other threads run
     return b"".join(found)
 
 
 @route("GET", "/v1/campaigns/{campaign}/decisions/{ticket}", "A ticket and its state",
        roles=("read", "decide", "report"), answers=wire.DecisionAnswer)  # fmt: skip
 async def ticket(asked: CampaignCall) -> Answer:
-    """In flight, or as the log tells it."""
+    """A ticket in flight, or its last state in the log."""
     service, id = asked.app.service, asked.place
     await service.read(service.require, asked.name)
     rows = await service.read(events_of, service.store, asked.name, id)
@@ -348,7 +347,7 @@ async def ticket(asked: CampaignCall) -> Answer:
 @route("GET", "/v1/campaigns/{campaign}/decisions/{ticket}/why", "Why a ticket's arm was chosen",
        answers=Why)  # fmt: skip
 async def why(asked: CampaignCall) -> Answer:
-    """What was known then; the log is followed up to the decision."""
+    """What the policy had learned at the decision, from a replay of the log."""
     service = asked.app.service
     await service.read(service.require, asked.name)
     try:
@@ -361,7 +360,7 @@ async def why(asked: CampaignCall) -> Answer:
 @route("GET", "/v1/campaigns/{campaign}/quarantine", "The reports in quarantine",
        answers=wire.Quarantine)  # fmt: skip
 async def quarantine(asked: CampaignCall) -> Answer:
-    """Each with why it was refused."""
+    """The reports, each with the reason of its refusal."""
     numbers, service = await _quarantined(asked), asked.app.service
     return as_json({"reports": await service.read(refused_of, service.store, asked.name, numbers)})
 
@@ -375,14 +374,14 @@ async def _quarantined(asked: CampaignCall) -> dict[int, str | None]:
 
 
 def require_installed(policy: str | None) -> None:
-    """Raise unless a policy is one that is installed: a file or a module would be run here."""
+    """Raise unless a policy is installed; a file or module would be executed here."""
     known = known_policies()
     if policy is not None and (".py:" in policy or policy.partition(":")[0] not in known):
         raise InputError(f"policy = {shown(policy)}: must be one of {', '.join(sorted(known))}")
 
 
 def add_change(kind: type[CampaignChange]) -> None:
-    """A route that changes a campaign and answers with its status."""
+    """Add the route of a change, which answers with the campaign's status."""
     takes = None if kind.method == "DELETE" else kind
 
     async def answer(asked: CampaignCall) -> Answer:

@@ -1,9 +1,9 @@
-"""``tightrope demo``: a service with a simulated campaign, to look at.
+"""``tightrope demo``: a service with a simulated campaign.
 
-A router spends dollars among three language models; at most one answer in twenty may be bad. Nobody
-tells the campaign what the models cost and how good they are: it learns it. When half the budget is
-spent, one of them gets worse. The clients are simulated, everything else is real: they ask and
-report over HTTP. A few never report, some report late or nonsense. All of it is in memory.
+A router spends dollars on three language models; at most one answer in twenty may be bad. The
+campaign learns what the models cost and how good they are. When half of the budget is spent, one
+model gets worse. Only the users are simulated: they ask and report over HTTP. A few never report,
+some report late or report invalid values. Everything is in memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ POLICY = "resolve:risk=0.01,watch=0.01"
 
 @dataclass(frozen=True)
 class Model:
-    """What the campaign does not know of a language model."""
+    """The true behaviour of a language model, which the campaign has to learn."""
 
     cost: float  # dollars of an answer, on average
     good: float  # share of answers that are good
@@ -46,7 +46,7 @@ class Model:
     seconds: float  # until it answers
 
     def answer(self, luck: random.Random) -> tuple[float, float, float]:
-        """Dollars, whether it was good, whether it did harm."""
+        """The cost in dollars, 1 for a good answer, 1 for a bad one."""
         quality = luck.random()
         cost = min(self.cost * luck.lognormvariate(-0.125, 0.5), MOST)
         return round(cost, 6), float(quality < self.good), float(quality > 1.0 - self.bad)
@@ -72,7 +72,7 @@ Everything is in memory: Ctrl-C ends it and leaves nothing behind."""
 
 
 class Traffic:
-    """Simulated users of one campaign after the other."""
+    """Simulated users of several campaigns in sequence."""
 
     def __init__(self, client: AsyncClient, speed: float, say: Callable[[str], None]) -> None:
         self._client, self._speed, self._say = client, speed, say
@@ -81,7 +81,7 @@ class Traffic:
         self._name, self._spent, self._worse, self._over = "", 0.0, False, False
 
     async def run(self) -> None:
-        """Campaign after campaign, until cancelled."""
+        """Run campaigns in sequence until cancelled."""
         try:
             for number in range(1, MOST_CAMPAIGNS + 1):
                 await self.campaign(f"router {number}", seed=number)
@@ -110,7 +110,7 @@ class Traffic:
         self._say(f"campaign {name!r} has spent its budget")
 
     async def _question(self) -> None:
-        """One user's question, from the decision to the report."""
+        """One user's question: ask for a decision, wait, report."""
         try:
             ticket = await self._client.ask(self._name)
         except ExhaustedError:
@@ -149,7 +149,7 @@ class Traffic:
 
 
 class Quiet(JsonLog):
-    """No log: a person watches."""
+    """A log that discards its lines: the terminal shows the demo's own text."""
 
     def __call__(self, message: str, **facts: object) -> None:
         """Write nothing."""
@@ -163,7 +163,7 @@ def run_demo(
     show: Callable[[str], None] = print,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Serve the demo until Ctrl-C or SIGTERM. ``show`` gets the address, ``say`` all the rest."""
+    """Serve the demo until Ctrl-C or SIGTERM. ``show`` prints the address, ``say`` the rest."""
     if not SLOWEST <= speed <= FASTEST:
         raise InputError(f"--speed {speed:g}: must be from {SLOWEST:g} to {FASTEST:g}")
     port = _usable(port)
@@ -201,12 +201,12 @@ async def _use(url: str, speed: float, say: Callable[[str], None]) -> None:
 
 
 def _has_display() -> bool:
-    """Whether a browser would open a window, and not take the terminal."""
+    """Whether a browser would open a window instead of using the terminal."""
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def _usable(port: int | None) -> int:
-    """The port asked for; else the usual one, or 0 for any other if somebody has it."""
+    """The given port; by default 8321, or 0 (any free port) if that is in use."""
     if port is not None:
         checked_address("127.0.0.1", port, None)
         return port

@@ -2,13 +2,13 @@
 
 Promises kept here:
 
-- *An answer only after the commit.* One thread per campaign, its committer, takes all requests that
-  wait and has them done in one turn (group commit); only then are they answered.
-- *Bounded, and nothing dropped.* A committer takes no more than ``most_waiting`` requests; beyond
-  that a request is refused, before anything is done for it. One that was taken is committed, or
-  answered with its error; also while the service drains, and if its client has gone.
-- *A reader never waits for a disk, and no writer waits for a reader.* What is read of the state is
-  read by the committer between two turns, in microseconds; longer reads have threads of their own.
+- *An answer only after the commit.* One thread per campaign, its committer, processes all waiting
+  requests in one turn (group commit). They are answered after its commit.
+- *Bounded, and nothing dropped.* At most ``most_waiting`` requests wait for a committer; further
+  requests are refused before they have any effect. An accepted request is committed, or answered
+  with its error, even while the service drains or after its client has gone.
+- *Readers and writers do not wait for each other.* The committer runs short reads between two
+  turns, in microseconds; longer reads run in other threads.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ __all__ = ["Committer", "Service", "ServiceRequest"]
 MOST_WAITING = 10_000  # items of one campaign that wait for their turn
 MOST_TOGETHER = 1000  # items of one turn
 READERS = 4  # threads for long reads
-OPENED = 64  # campaigns that are opened before they are asked for
-PATIENCE = 5.0  # seconds in which a store must answer to be ready
-READY = 0.5  # seconds for which the store is believed to answer
+OPENED = 64  # campaigns that are opened in advance
+PATIENCE = 5.0  # seconds in which a ready store answers
+READY = 0.5  # seconds until the store is checked again
 Value = TypeVar("Value")
 
 
 class ServiceRequest(TurnRequest):
-    """Something to be done in a turn, or a look at the state; ``finish`` is called after.
+    """Work for a turn, or a look at the state; ``finish`` is called afterwards.
 
-    ``items``: how many things it does; none if it looks.
+    ``items``: the number of its items; 0 for a look.
     """
 
     __slots__ = ("finish", "items", "since")
@@ -72,18 +72,18 @@ Finish = Callable[[ServiceRequest], None]
 
 
 class Committer:
-    """One campaign's thread: it does all that waits, in turns. Its methods belong to the loop."""
+    """The thread of one campaign, which commits requests in turns. Call its methods in the loop."""
 
     def __init__(self, service: Service, name: str) -> None:
         self.name, self.counts = name, service.counts.of(name)
         self._service, self._loop = service, service.loop
         self._queue: deque[ServiceRequest] = deque()
         self._looks: deque[ServiceRequest] = deque()
-        self.waiting = 0  # items that were taken and not answered; the loop's
-        self.halted = False  # whether the log cannot be followed here
+        self.waiting = 0  # accepted items without an answer; changed in the loop only
+        self.halted = False  # whether this process cannot follow the log
         self.campaign: Campaign | None = None  # before it is opened
         self._follower: Follower | None = None  # before the campaign begins to be opened
-        self._core: Core | None = None  # as it was last looked at; turns go on with it
+        self._core: Core | None = None  # at the last look; turns continue with it
         self._asleep, self._bell = False, threading.Lock()
         self._bell.acquire()
         self._ending = False
@@ -91,16 +91,16 @@ class Committer:
         self._thread.start()
 
     def submit(self, request: ServiceRequest, finish: Finish) -> None:
-        """Have a request done; ``finish`` is called in the loop, when it has a result or error."""
+        """Queue a request; ``finish`` is called in the loop when it has a result or an error."""
         items = request.items
         if self._ending:
-            raise RefusalError(503, "overloaded", "the service ends", retry_after="1")
+            raise RefusalError(503, "overloaded", "the service is shutting down", retry_after="1")
         if self.waiting + items > self._service.most_waiting:
-            self.counts.outcomes["overloaded"] += items - 1  # and one where it is answered
+            self.counts.outcomes["overloaded"] += items - 1  # and one more in the answer
             raise RefusalError(
                 503,
                 "overloaded",
-                f"campaign {self.name!r}: {self.waiting} items wait; come back in a second",
+                f"campaign {self.name!r}: {self.waiting} items wait; try again in a second",
                 retry_after="1",
             )
         self.waiting += items
@@ -109,7 +109,7 @@ class Committer:
         self._call()
 
     def look(self, request: ServiceRequest, finish: Finish) -> None:
-        """Have a short function look at the state after all that is committed."""
+        """Queue a short function of the state after all committed events."""
         request.finish = finish
         self._looks.append(request)
         self._call()
@@ -117,26 +117,26 @@ class Committer:
     def _call(self) -> None:
         if self._asleep:
             self._asleep = False
-            with suppress(RuntimeError):  # it was called already
+            with suppress(RuntimeError):  # it is awake already
                 self._bell.release()
 
     def end(self) -> None:
-        """Take nothing more; the thread ends when all is done."""
+        """Accept no more requests; the thread ends after those in the queue."""
         self._ending = True
         self._asleep = True
         self._call()
 
     def join(self, seconds: float | None = None) -> bool:
-        """Whether the thread has ended by then."""
+        """Wait at most so many seconds; whether the thread has ended."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
     @property
     def followed(self) -> int | None:
-        """The number of the last event that was followed here; None before the first look."""
+        """The number of the last event that was applied here; None before the first look."""
         return None if self._core is None else self._core.ledger.seq
 
-    # The rest is the thread's.
+    # The rest runs in the thread.
 
     def _run(self) -> None:
         while True:
@@ -153,11 +153,11 @@ class Committer:
             looks = [self._looks.popleft() for _ in range(len(self._looks))]
             if looks:
                 self._look(looks)
-            with suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: no request waits
                 self._loop.call_soon_threadsafe(self._finish, requests + looks)
 
     def _take(self) -> list[ServiceRequest]:
-        """What waits, up to the most items of one turn."""
+        """The waiting requests, up to the largest number of items of a turn."""
         requests: list[ServiceRequest] = []
         count = 0
         while self._queue and count < MOST_TOGETHER:
@@ -178,7 +178,7 @@ class Committer:
 
     @property
     def opened(self) -> int | None:
-        """How many events were followed to open the campaign; None before the first."""
+        """The number of events applied to open the campaign; None before the first."""
         return None if self._follower is None else self._follower.followed
 
     def _commit(self, requests: Sequence[ServiceRequest]) -> None:
@@ -193,7 +193,7 @@ class Committer:
         self.counts.committed(sum(one.items for one in requests), time.perf_counter() - began)
 
     def _mark(self, error: BaseException | None) -> None:
-        """Remember whether the campaign is halted here, and say it when that changes."""
+        """Record whether the campaign is halted here, and log a change of that."""
         halted = isinstance(error, HaltedError)
         if halted != self.halted:
             self.halted = halted
@@ -210,7 +210,7 @@ class Committer:
             return
         self._mark(None)
         results: dict[Any, Any] = {}
-        for look in looks:  # many who look for the same are answered by one look
+        for look in looks:  # requests for the same look share its result
             function: Any = look.act
             try:
                 if function not in results:
@@ -220,7 +220,7 @@ class Committer:
                 look.error = error
 
     def _finish(self, requests: Sequence[ServiceRequest]) -> None:
-        """Answer what was done; in the loop."""
+        """Answer processed requests; runs in the loop."""
         now, waited = time.perf_counter(), self.counts.waited
         for request in requests:
             if request.items:
@@ -235,7 +235,7 @@ class Committer:
 class Service:
     """The campaigns of a store, for one event loop.
 
-    ``most_waiting``: requests of one campaign that may wait for their turn.
+    ``most_waiting``: the largest number of items of one campaign that wait for their commit.
     """
 
     def __init__(
@@ -249,9 +249,9 @@ class Service:
         self.store: Store = WatchedStore(opened, self.outage)
         self.who, self.most_waiting = who, most_waiting
         self.counts = Counts()
-        self.rate: RateLimit | None = None  # of each key, if there is one
+        self.rate: RateLimit | None = None  # of each key; None: no limit
         self.draining = False
-        self._answered = -READY  # when the store was last seen to answer
+        self._answered = -READY  # when the store last answered
         self.loop: asyncio.AbstractEventLoop = None  # type: ignore[assignment]
         self._committers: dict[str, Committer] = {}
         self._readers = ThreadPoolExecutor(READERS, "reader")
@@ -264,13 +264,13 @@ class Service:
     # For the loop.
 
     def failed(self, method: str, path: str, status: int, error: BaseException | None) -> None:
-        """Have a line in the log for an answer of 500 or above, with its cause."""
+        """Log an answer of 500 or above with its cause."""
         if isinstance(error, StoreError):
             self.outage.refused()
         self.failures(method, path, status, error)
 
     async def start(self) -> None:
-        """Belong to the running loop, and begin to open campaigns: the newest of them."""
+        """Attach to the running loop, and start to open the newest campaigns."""
         self.loop = self.outage.loop = asyncio.get_running_loop()
         for name in (await self.read(self.store.names))[-OPENED:]:
             self._committer(name).look(ServiceRequest(_nothing, items=0), _nothing)
@@ -284,26 +284,28 @@ class Service:
         return found
 
     def known(self, name: str) -> Committer | None:
-        """The committer of a campaign that was met before."""
+        """The committer of a campaign, if it has been created."""
         return self._committers.get(name)
 
     def _committer(self, name: str) -> Committer:
         found = self._committers.get(name)
         if found is None:
             if self.draining:
-                raise RefusalError(503, "overloaded", "the service ends", retry_after="1")
+                raise RefusalError(
+                    503, "overloaded", "the service is shutting down", retry_after="1"
+                )
             found = self._committers[name] = Committer(self, name)
         return found
 
     async def do(self, name: str, act: Callable[[Writer], Any], who: str, *tickets: str) -> Any:
-        """Have one thing done in a turn; returns its result, or raises its error."""
+        """Do one act in a turn; returns its result, or raises its error."""
         committer = await self.committer(name)
         return await self._finished(committer.submit, ServiceRequest(act, tickets, who))
 
     async def look(self, name: str, function: Callable[[Core], Value]) -> Value:
-        """What a short function sees in the state after all that is committed.
+        """The result of a short function of the state after all committed events.
 
-        It holds up the campaign's decisions while it runs: microseconds, and no waiting.
+        The campaign's decisions wait for it, so it must take microseconds and never block.
         """
         committer = await self.committer(name)
         found = await self._finished(committer.look, ServiceRequest(function, items=0))
@@ -320,7 +322,7 @@ class Service:
         return request.result
 
     async def change(self, name: str, who: str, change: CampaignChange, place: str) -> None:
-        """Have a change made in a turn; decisions go on while the log is learned from."""
+        """Make a change in a turn; decisions continue while a policy learns from the log."""
         if not change.learns:
             await self.do(name, partial(change.do, place=place), who)
             return
@@ -330,12 +332,12 @@ class Service:
             await self.do(name, act, who)
 
     async def read(self, function: Callable[..., Value], *arguments: Any) -> Value:
-        """What a function returns that may take its time; it runs in one of a few threads."""
+        """Run a function that may take long in one of a few threads; returns its result."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._readers, partial(function, *arguments))
 
     async def answers(self) -> None:
-        """Raise unless the store can be read; many who want to know share one look."""
+        """Raise unless the store can be read; concurrent callers share one read."""
         if time.monotonic() - self._answered > READY:
             self._answered = time.monotonic()
             try:
@@ -350,7 +352,7 @@ class Service:
                 raise
 
     async def drain(self) -> None:
-        """Take nothing more, finish what was taken, and close the store."""
+        """Accept no more requests, finish the accepted ones, and close the store."""
         self.draining = True
         committers = list(self._committers.values())
         for one in committers:
@@ -368,7 +370,7 @@ class Service:
     # For any thread.
 
     def look_now(self, seconds: float, name: str, function: Callable[[Core], Value]) -> Value:
-        """As ``look``, from another thread; raises a ``TimeoutError`` after so many seconds."""
+        """Same as ``look`` from another thread; raises a ``TimeoutError`` after so many seconds."""
         if self.loop is None:
             raise TimeoutError("the service has not started")
         look = self.look(name, function)
@@ -380,7 +382,7 @@ class Service:
         return waiter.result(seconds)
 
     def opening(self, name: str) -> tuple[str, int, int]:
-        """What is done to open a campaign, and how many events were followed, of how many."""
+        """The current step of opening a campaign, the events applied, and their total."""
         found = self._committers.get(name)
         followed = None if found is None else found.opened
         if followed is None:
@@ -394,25 +396,25 @@ class Service:
         return self.store.names()
 
     def require(self, name: str) -> None:
-        """Raise a ``NotFoundError`` unless there is a campaign of this name."""
+        """Raise a ``NotFoundError`` if no campaign has this name."""
         if name not in self._committers and name not in (names := self.names()):
             hint = nearest(name, names) if names else "there is none yet"
             raise NotFoundError(f"campaign {name!r}: does not exist; {hint}")
 
     @property
     def halted(self) -> bool:
-        """Whether there are campaigns, and none can be followed here: restart this process."""
+        """Whether campaigns exist but none can be followed here: restart this process."""
         committers = list(self._committers.values())
         return bool(committers) and all(one.halted for one in committers)
 
     @property
     def waiting(self) -> dict[str, int]:
-        """Items that were taken and not answered, by campaign."""
+        """The number of accepted items without an answer, by campaign."""
         return {name: one.waiting for name, one in list(self._committers.items())}
 
 
 def _nothing(given: object) -> None:
-    """A look that opens a campaign, and what is done after it."""
+    """A look that only opens a campaign, and its callback."""
 
 
 def _wake(waiter: asyncio.Future[None], request: ServiceRequest) -> None:

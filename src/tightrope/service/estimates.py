@@ -1,6 +1,6 @@
-"""Estimates of how campaigns end: one at a time, in a thread of their own, kept for a while.
+"""Estimates of how campaigns end: computed one at a time in a thread, and cached.
 
-No decision, report or page waits for one: a page shows the last that there is.
+Decisions, reports and pages do not wait for an estimate. A page shows the last one.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from tightrope.live.outlook import Outlook
 
 __all__ = ["KEPT", "EndEstimate", "Estimates"]
 
-KEPT = 30.0  # seconds until there is another one of a campaign, if it goes on
+KEPT = 30.0  # seconds until a running campaign gets a new estimate
 
 
 class EndEstimate(NamedTuple):
-    """What ``live.estimate`` found."""
+    """A result of ``live.estimate``."""
 
     at: float  # on the monotonic clock
-    pulls: int  # of the campaign then
+    pulls: int  # of the campaign at that time
     limits: tuple[str, ...]
     found: EndRates | None
 
     def within(self, outlook: Outlook) -> Outlook:
-        """The outlook with this estimate, if it is about the same limits."""
+        """The outlook with this estimate, if the limits are the same."""
         same = self.limits == tuple(one.name for one in outlook.limits)
         return outlook.estimated(*self.found) if self.found and same else outlook
 
     def is_old(self, outlook: Outlook) -> bool:
-        """Whether another one would tell more."""
+        """Whether a new estimate is due."""
         news = self.found is None or self.pulls != outlook.pulls
         return news and time.monotonic() - self.at > KEPT
 
@@ -48,11 +48,11 @@ class Estimates:
         self._begun: dict[str, Future[EndEstimate]] = {}
 
     def last(self, name: str) -> EndEstimate | None:
-        """The last one, if there is one."""
+        """The last estimate of a campaign, or None."""
         return self._last.get(name)
 
     def wanted(self, name: str, controller: Controller, outlook: Outlook) -> Future[EndEstimate]:
-        """The one that is being made, or is not old yet; else another one is begun."""
+        """The estimate in progress or a recent one; otherwise starts a new one."""
         with self._lock:
             begun, last = self._begun.get(name), self.last(name)
             if begun is None or (begun.done() and (last is None or last.is_old(outlook))):
@@ -67,5 +67,5 @@ class Estimates:
         return made
 
     def end(self) -> None:
-        """Begin no more."""
+        """Start no more estimates."""
         self._pool.shutdown(wait=False, cancel_futures=True)

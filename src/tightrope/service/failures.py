@@ -1,4 +1,4 @@
-"""What fails becomes lines of the log: every answer of 500 and above, every outage of the store."""
+"""Failures in the log: answers of 500 and above, and outages of the store."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from tightrope.names import one_line
 
 __all__ = ["FailureLog", "Outage", "WatchedStore"]
 
-AGAIN = 1.0  # seconds in which failures with the same cause are counted, and told in one line
-SETTLED = 1.0  # seconds that the store works before an outage is over
+AGAIN = 1.0  # seconds in which failures with the same cause are counted for one line
+SETTLED = 1.0  # seconds without a failure until an outage is over
 Log = Callable[..., None]
 Value = TypeVar("Value")
 
 
 class FailureLog:
-    """Writes a line for every answer of 500 and above; its methods belong to the event loop.
+    """Logs every answer of 500 and above. Call its methods in the event loop.
 
-    The first failure is told at once. More with the same cause are told together after a second,
-    as ``times``: a flood of refused requests is no flood of lines.
+    The first failure is logged at once. Further failures with the same cause are logged together
+    after a second, with their number as ``times``.
     """
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._more: dict[tuple[str, int, str], tuple[str, int]] = {}  # path, and how many more
+        self._more: dict[tuple[str, int, str], tuple[str, int]] = {}  # path, further failures
 
     def __call__(self, method: str, path: str, status: int, error: BaseException | None) -> None:
-        """Note an answer of this status; a query in ``path`` is left out."""
+        """Record an answer; a query in ``path`` is left out."""
         key, path = (method, status, cause_of(error)), path.partition("?")[0][:200]
         if key in self._more:
             self._more[key] = path, self._more[key][1] + 1
             return
         self._line(key, path)
-        with suppress(RuntimeError):  # there is no loop: each is told at once
+        with suppress(RuntimeError):  # no loop runs: each is logged at once
             asyncio.get_running_loop().call_later(AGAIN, self._tell, key)
             self._more[key] = path, 0
 
@@ -58,13 +58,13 @@ class FailureLog:
             self._line(key, path, times)
 
     def flush(self) -> None:
-        """Tell what was counted and not told."""
+        """Log the failures that were counted and not logged yet."""
         for key in list(self._more):
             self._tell(key)
 
 
 def cause_of(error: BaseException | None) -> str:
-    """An error in a line; one that nobody expected with the place where it was raised."""
+    """An error as one line; an unexpected one with the place where it was raised."""
     if error is None or isinstance(error, TightropeError):
         return one_line(error or "its cause is not known")
     place = "".join(f" at {one.name}:{one.lineno}" for one in extract_tb(error.__traceback__)[-1:])
@@ -72,10 +72,10 @@ def cause_of(error: BaseException | None) -> str:
 
 
 class Outage:
-    """Whether the store works: a line when it stops, and one when it works again.
+    """Logs a line when the store stops working, and one when it works again.
 
-    A commit shows that everything works; a read shows it where only reads have failed. The methods
-    may be called in any thread.
+    A commit ends every outage; a read ends one in which only reads have failed. The methods are
+    thread-safe.
     """
 
     def __init__(self, log: Log) -> None:
@@ -87,7 +87,7 @@ class Outage:
         self._refused = 0
 
     def failed(self, kind: str, error: BaseException) -> None:
-        """A ``read`` or a ``turn`` has failed."""
+        """Record that a ``read`` or a ``turn`` has failed."""
         with self._mutex:
             self.failing |= {kind}
             if self._began is not None:
@@ -96,7 +96,7 @@ class Outage:
         self._log("the store does not answer", error=one_line(error))
 
     def worked(self, kind: str) -> None:
-        """One has succeeded; called only while something fails."""
+        """Record a success; called only during an outage."""
         with self._mutex:
             left = self.failing - {kind} if kind == "read" else frozenset[str]()
             if not self.failing or left:
@@ -106,15 +106,15 @@ class Outage:
         try:
             assert self.loop is not None
             self.loop.call_soon_threadsafe(self.loop.call_later, SETTLED, self.tell)
-        except (AssertionError, RuntimeError):  # there is no loop: it is told at once
+        except (AssertionError, RuntimeError):  # no loop runs: it is logged at once
             self.tell()
 
     def refused(self) -> None:
-        """A request was refused because of the store."""
+        """Count a request that was refused because of the store."""
         self._refused += 1
 
     def tell(self) -> None:
-        """Say that an outage is over, unless it goes on."""
+        """Log the end of an outage, unless it continues."""
         with self._mutex:
             if self._began is None or self.failing:
                 return
@@ -123,7 +123,7 @@ class Outage:
 
 
 class WatchedStore(Store):
-    """A store of which an :class:`Outage` hears whatever fails and whatever works again."""
+    """A store that reports its failures and successes to an :class:`Outage`."""
 
     def __init__(self, store: Store, outage: Outage) -> None:
         self.inner, self.url, self.deadline = store, store.url, store.deadline
@@ -139,7 +139,7 @@ class WatchedStore(Store):
         return found
 
     def note(self, kind: str, error: BaseException | None) -> None:
-        """Something has failed, or worked; another error than the store's says nothing of it."""
+        """Record a failure or a success; errors that are not the store's do not count."""
         if error is None:
             if self._outage.failing:
                 self._outage.worked(kind)
@@ -158,7 +158,7 @@ class WatchedStore(Store):
         self, name: str, after: int = 0, count: int = 1000, tickets: Sequence[str] | None = None
     ) -> list[Row]:
         if count <= 0:
-            return []  # to a database a negative number of rows is all of them
+            return []  # a negative count means all rows to a database
         return self._noted("read", self.inner.read, name, after, count, tickets)
 
     def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
@@ -185,7 +185,7 @@ class WatchedStore(Store):
 
 
 class WatchedTurn(AbstractContextManager[Turn]):
-    """A turn of which an outage hears."""
+    """A turn that reports its failure or success to an outage."""
 
     def __init__(self, store: WatchedStore, turn: AbstractContextManager[Turn]) -> None:
         self._store, self._turn = store, turn

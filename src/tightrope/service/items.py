@@ -1,7 +1,7 @@
-"""What is asked for often, alone or in batches, each with an answer of its own.
+"""Decisions, reports, voids and amendments, alone or in batches, each with its own answer.
 
-A report's numbers may be anything: what a campaign cannot take it refuses and keeps in its
-quarantine, so that a report of money that was spent is not lost because of a wrong type.
+The numbers of a report are not checked here. The campaign refuses a report with a wrong type and
+keeps it in quarantine, so that no report of spent money is lost.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from tightrope.service.wire import DecisionAnswer, ReportAnswer
 __all__ = ["ITEMS", "RequestItem"]
 
 LONGEST_TTL = 100 * 365 * 86400.0  # seconds
+TYPE = Meta(description="the type of the request; only in a campaign with contexts")
 TICKET = said_of("", "Ticket", TICKET_SCHEMA, name="ticket")
 OneTtl = Annotated[
     float, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": LONGEST_TTL})
@@ -39,13 +40,13 @@ class RequestItem(TurnAct):
     """A decision, a report, a void or an amendment."""
 
     answers: ClassVar[type[Struct]] = ReportAnswer
-    state: ClassVar[str] = ""  # of its ticket afterwards
+    state: ClassVar[str] = ""  # of the ticket afterwards
 
     def check(self) -> None:
-        """Raise if it need not be tried."""
+        """Raise if a value is not allowed."""
 
     def answer(self, result: Any) -> tuple[int, Any]:
-        """The status and the answer, from what ``do`` has returned."""
+        """The status and the answer for the result of ``do``."""
         return 200, ReportAnswer(self.id, self.state)  # type: ignore[attr-defined]
 
 
@@ -59,6 +60,7 @@ class DecisionRequest(RequestItem):
     id: Annotated[str, TICKET] | None = None
     eligible: list[int | str] | None = None  # arms by name or number; all if left out
     ttl_s: OneTtl | None = None  # seconds after which this ticket expires
+    context: Annotated[str, TYPE] | None = None
 
     def check(self) -> None:
         ttl = self.ttl_s
@@ -70,7 +72,7 @@ class DecisionRequest(RequestItem):
         """The ticket, and whether it is new."""
         before = writer.ledger.asked
         ttl = None if self.ttl_s is None else round(self.ttl_s * 1e6)
-        ticket = writer.ask(self.id, self.eligible, ttl)
+        ticket = writer.ask(self.id, self.eligible, ttl, self.context)
         return ticket, writer.ledger.asked != before
 
     def answer(self, result: Any) -> tuple[int, Any]:

@@ -1,11 +1,11 @@
-"""Who may do what: bearer keys with roles, kept as SHA-256 in a file that is read when it changes.
+"""Permissions: bearer keys with roles. A file with their SHA-256 is read again when it changes.
 
-A key is ``tr_`` and 256 random bits. The file holds its SHA-256 alone: who reads the file cannot
-use it. The lines are JSON, a key each::
+A key is ``tr_`` and 256 random bits. The file contains only its SHA-256, so a reader of the file
+cannot use the key. Each line is a key in JSON::
 
     {"name": "router", "sha256": "...", "roles": ["decide", "report"], "campaigns": ["november"]}
 
-Two keys may have one name: so a key is rotated without a moment in which neither is valid.
+Two keys may have the same name, so that a key can be rotated without an interruption.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ __all__ = [
 
 ROLES = ("admin", "decide", "report", "read")
 PREFIX = "tr_"
-LOOK_EVERY = 1.0  # seconds between two looks at the file
+LOOK_EVERY = 1.0  # seconds between two checks of the file
 MOST_BYTES = 1 << 20  # of the file
-LOCK_WAIT = 10.0  # seconds in which another command must have changed the file
+LOCK_WAIT = 10.0  # seconds to wait for another command
 
 
 @dataclass(frozen=True)
 class Grant:
-    """What a key may do; ``campaigns`` is None for all of them."""
+    """The permissions of a key; ``campaigns`` is None for all campaigns."""
 
     name: str
     roles: frozenset[str]
@@ -68,11 +68,11 @@ class Grant:
         return self.has(roles)
 
     def has(self, roles: Sequence[str]) -> bool:
-        """Whether one of these roles is granted, for whichever campaign."""
+        """Whether one of these roles is granted for any campaign."""
         return "admin" in self.roles or any(role in self.roles for role in roles)
 
     def require(self, roles: Sequence[str], campaign: str | None, some: bool = False) -> None:
-        """Raise unless one of these roles is granted; ``some``: for some campaign is enough."""
+        """Raise unless one of these roles is granted; ``some``: for any campaign."""
         if not (self.has(roles) if some else self.allows(roles, campaign)):
             needed = " or ".join(dict.fromkeys([*roles, "admin"]))
             where = "the whole store" if campaign is None else f"campaign {campaign!r}"
@@ -105,7 +105,7 @@ class Key(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
 
     @property
     def grant(self) -> Grant:
-        """What it may do."""
+        """The permissions of the key."""
         campaigns = None if self.campaigns is None else frozenset(self.campaigns)
         return Grant(self.name, frozenset(self.roles), campaigns)
 
@@ -116,19 +116,19 @@ def new_secret() -> str:
 
 
 def digest_of(secret: str) -> str:
-    """What is kept of a key."""
+    """The hash of a key that the file stores."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
 def key_id(digest: bytes) -> bytes:
-    """What a session calls a key by; it tells nothing of the key's hash."""
+    """The id of a key in a session; it does not reveal the key's hash."""
     return hmac.digest(digest, b"tightrope key id", "sha256")[:8]
 
 
 def read_keys(path: str | Path, *, missing: bool = False) -> list[Key]:
-    """The keys of a file; raises if a line is wrong, rather than to leave one out.
+    """The keys of a file; raises if a line is not valid.
 
-    ``missing``: whether a file that is not there has no keys.
+    ``missing``: whether a missing file counts as one without keys.
     """
     if missing and not os.path.exists(path):
         return []
@@ -150,7 +150,7 @@ def read_keys(path: str | Path, *, missing: bool = False) -> list[Key]:
 
 
 def write_keys(path: str | Path, keys: Sequence[Key]) -> None:
-    """Replace the file, whole or not at all; only its owner may read a new one."""
+    """Replace the file atomically; only its owner may read a new one."""
     content = b"".join(msgspec.json.encode(key) + b"\n" for key in keys)
     if len(content) > MOST_BYTES:
         raise InputError(f"keys {str(path)!r}: the file must have at most {MOST_BYTES:,} bytes")
@@ -164,12 +164,12 @@ def write_keys(path: str | Path, keys: Sequence[Key]) -> None:
 
 @contextmanager
 def changed_keys(path: str | Path, *, missing: bool = False) -> Iterator[list[Key]]:
-    """The keys of a file, in a list to change; it is written when the block ends without an error.
+    """The keys of a file as a list to change; written if the block ends without an error.
 
-    Only one process at a time is in such a block, so that no change is lost. ``missing``: whether a
-    file that is not there has no keys.
+    Only one process at a time runs such a block, so no change is lost. ``missing``: whether a
+    missing file counts as one without keys.
     """
-    read_keys(path, missing=missing)  # or it is refused before a lock is made beside it
+    read_keys(path, missing=missing)  # raises before a lock file is created
     with _locked(path):
         keys = read_keys(path, missing=missing)
         yield keys
@@ -178,7 +178,7 @@ def changed_keys(path: str | Path, *, missing: bool = False) -> Iterator[list[Ke
 
 @contextmanager
 def _locked(path: str | Path) -> Iterator[None]:
-    """Hold the lock of a file, which is another file beside it and stays there."""
+    """Hold the lock of a file: another file beside it, which is never deleted."""
     name, until = f"{os.path.realpath(path)}.lock", time.monotonic() + LOCK_WAIT
     try:
         lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -207,7 +207,7 @@ def _taken(lock: int) -> bool:
 def made_key(
     name: str, roles: Sequence[str], campaigns: Sequence[str] | None = None
 ) -> tuple[str, Key]:
-    """A new key: the secret, which is shown once, and what is kept of it."""
+    """A new key: the secret, which is shown once, and its entry in the file."""
     secret = new_secret()
     made = datetime.now(UTC).isoformat(timespec="seconds")
     scope = tuple(campaigns) if campaigns else None
@@ -218,7 +218,7 @@ def made_key(
 
 
 class KeyRing:
-    """The keys of a file; it is read again when it has changed.
+    """The keys of a file, which is read again after a change.
 
     While a changed file cannot be read, the keys that were read before stay valid.
     """
@@ -228,7 +228,7 @@ class KeyRing:
         self._mutex = threading.Lock()
         self._looked = 0.0
         self._seen: object = None
-        self.problem: str | None = None  # why the file as it is now cannot be used
+        self.problem: str | None = None  # why the current file cannot be used
         self._keys: list[tuple[bytes, Grant]] = []
         self._found: dict[bytes, Grant] = {}
         self._digests: dict[bytes, bytes] = {}  # by the key's id
@@ -259,7 +259,7 @@ class KeyRing:
         self._found = {digest: one for digest, one in self._keys if digest in self._found}
 
     def refresh(self) -> bool:
-        """Look whether the file has changed, now and then; whether it was read again."""
+        """Check at intervals whether the file has changed; returns whether it was read again."""
         if time.monotonic() - self._looked < LOOK_EVERY:
             return False
         with self._mutex:
@@ -270,11 +270,11 @@ class KeyRing:
             return True
 
     def grant(self, secret: bytes) -> Grant | None:
-        """What a key may do; None if it is not valid."""
+        """The permissions of a key; None if it is not valid."""
         digest = hashlib.sha256(secret).digest()
         found = self._found.get(digest)
         if found is None:
-            for own, grant in self._keys:  # all of them, whichever it is
+            for own, grant in self._keys:  # compares with all keys, for constant time
                 if hmac.compare_digest(own, digest):
                     found = grant
             if found is not None:
@@ -282,9 +282,9 @@ class KeyRing:
         return found
 
     def seen(self, secret: bytes) -> Grant | None:
-        """What a key may do that was valid here before; None for any other."""
+        """The permissions of a key that was accepted here before; None for other keys."""
         return self._found.get(hashlib.sha256(secret).digest())
 
     def digest(self, found: bytes) -> bytes | None:
-        """The hash of the key that has this id; None if there is none."""
+        """The hash of the key with this id, or None."""
         return self._digests.get(found)

@@ -1,8 +1,8 @@
-"""What Prometheus reads: counters and gauges in base units (seconds, bytes, the budget's unit).
+"""Metrics for Prometheus: counters and gauges in base units (seconds, bytes, the budget's unit).
 
-Labels are campaign, arm and outcome, whose values are few; ids and keys never are labels. Money
-and tickets are the log's, so every process of a campaign shows the same; requests, turns and waits
-are this process's.
+Labels are campaign, arm and outcome, which have few values; ids and keys are never labels. Money
+and tickets come from the log, so they are the same in every process; requests, turns and waits
+are those of this process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_ARMS = 1000  # of a campaign
 
 
 class Counted:
-    """What was counted of one campaign in this process."""
+    """The counters of one campaign in this process."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -40,30 +40,30 @@ class Counted:
         self.outcomes: Counter[str] = Counter()
 
     def committed(self, requests: int, took: float) -> None:
-        """A turn has ended."""
+        """Count a turn."""
         self.turns += 1
         self.requests += requests
         self.turn_seconds += took
 
     def waited(self, seconds: float) -> None:
-        """A call was answered: so long after it was handed in."""
+        """Count an answer and the seconds since its request."""
         self.waits[bisect_left(BUCKETS, seconds)] += 1
         self.wait_seconds += seconds
 
 
 class Counts:
-    """What was counted in this process."""
+    """The counters of this process."""
 
     def __init__(self) -> None:
         self.campaigns: dict[str, Counted] = {}
 
     def of(self, name: str) -> Counted:
-        """One campaign's."""
+        """The counters of a campaign."""
         return self.campaigns.setdefault(name, Counted())
 
 
 def facts_of(core: Core) -> dict[str, Any]:
-    """What is shown of a campaign's state."""
+    """The values of a campaign's state that are exported."""
     ledger = core.ledger
     oldest = next(iter(ledger.tickets.values()), None)
     return {
@@ -76,7 +76,7 @@ def facts_of(core: Core) -> dict[str, Any]:
 
 
 class MetricsPage:
-    """The text as it grows: each metric with its help and type once."""
+    """The text of the page: each metric with its help and type."""
 
     def __init__(self) -> None:
         self._lines: dict[str, list[str]] = {}
@@ -102,12 +102,12 @@ class MetricsPage:
         lines.append(f"tightrope_{name}_count{shown(labels)} {below}")
 
     def text(self) -> str:
-        """All of it."""
+        """The whole text."""
         return "".join(f"{line}\n" for lines in self._lines.values() for line in lines)
 
 
 def shown(labels: Mapping[str, str]) -> str:
-    """Labels as the format has them."""
+    """Labels in the text format."""
     if not labels:
         return ""
     return "{" + ",".join(f'{key}="{_escaped(value)}"' for key, value in labels.items()) + "}"
@@ -128,12 +128,12 @@ def text_of(
     """The page; the facts of a campaign that cannot be followed are None."""
     page = MetricsPage()
     for name, found in facts.items():
-        text = "1 if the campaign's log cannot be followed here"
+        text = "1 if this process cannot follow the campaign"
         page.add("halted", text, found is None, campaign=name)
         if found is not None:
             _add_campaign(page, name, found)
     for name, (events, seconds) in lags.items():
-        text = "committed events that this process has not followed, counted to 1000"
+        text = "committed events that this process has not applied, at most 1000"
         page.add("replica_lag_events", text, events, campaign=name)
         page.add("replica_lag_seconds", "age of the oldest of them", seconds, campaign=name)
     for name in facts:

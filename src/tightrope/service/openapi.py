@@ -1,4 +1,4 @@
-"""The OpenAPI document, from the table of routes and the shapes on the wire."""
+"""The OpenAPI document, generated from the routes and the types of bodies and answers."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ COMMON = (400, 401, 403, 404, 405, 413, 415, 422, 429, 431, 500, 503)
 
 
 def ref(kind: Any) -> dict[str, Any]:
-    """A reference to a shape."""
+    """A reference to a schema."""
     return {"$ref": REFS.format(name=kind.__name__)}
 
 
@@ -82,7 +82,7 @@ def document_of() -> dict[str, Any]:
 
 
 def schemas() -> dict[str, Any]:
-    """The shapes by name."""
+    """The schemas by name."""
     kinds: list[Any] = [wire.ProblemDetails]
     for one in TABLE:
         kinds += [kind for kind in (one.takes, one.answers) if isinstance(kind, type)]
@@ -98,13 +98,13 @@ def schemas() -> dict[str, Any]:
 
 
 def parameters(path: str) -> list[dict[str, Any]]:
-    """The parts of a path that vary."""
+    """The parameters of a path."""
     names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
     return [{"name": n, "in": "path", "required": True, "schema": PLACES[n]} for n in names]
 
 
 def refusals(*more: int) -> dict[str, Any]:
-    """The errors that any route may answer with, and some more."""
+    """The errors of every route, and those in ``more``."""
     content = {"application/problem+json": {"schema": ref(wire.ProblemDetails)}}
     return {
         str(status): {"description": REFUSALS[status], "content": content}
@@ -118,14 +118,14 @@ def body(kind: Any, required: bool = True) -> dict[str, Any]:
 
 
 def answers(statuses: Any, schema: dict[str, Any], media: str = "application/json") -> Any:
-    """Good answers."""
+    """Successful answers."""
     content = {media: {"schema": schema}}
     words = {200: "done", 201: "new"}
     return {str(one): {"description": words[one], "content": content} for one in statuses}
 
 
 def operation_of(one: Route) -> dict[str, Any]:
-    """A route of the table."""
+    """The operation of a route."""
     schema: dict[str, Any] = {}
     if isinstance(one.answers, type):
         schema = ref(one.answers)
@@ -157,7 +157,7 @@ def operation_of(one: Route) -> dict[str, Any]:
 
 
 def act_of(act: Act) -> dict[str, Any]:
-    """A decision, a report, a void or an amendment."""
+    """The operation of a decision, a report, a void or an amendment."""
     item, decides = act.item, act.name == "decisions"
     good, more = ((200, 201), (402, 409)) if decides else ((200,), (409,))
     return {
@@ -171,7 +171,7 @@ def act_of(act: Act) -> dict[str, Any]:
 
 
 def batch_of(act: Act) -> dict[str, Any]:
-    """Several of them, each with a result of its own."""
+    """The operation of a batch, with a result per item."""
     each = {"anyOf": [ref(act.item.answers), ref(wire.ProblemDetails)]}
     results = {"type": "array", "items": each}
     schema = {"type": "object", "required": ["results"], "properties": {"results": results}}

@@ -1,4 +1,4 @@
-"""Proxies in front of the service, and what they say about a client: its address and its scheme."""
+"""Trusted proxies, and the client's address and scheme in their headers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Scope = Mapping[str, Any]  # of a request, as ASGI has it
 
 
 class Proxies:
-    """The proxies that are trusted; the headers of everybody else are ignored."""
+    """The trusted proxies; the headers of other senders are ignored."""
 
     def __init__(self, trusted: Sequence[str] = ()) -> None:
         """``trusted``: addresses or networks, such as 10.0.0.7 or 10.0.0.0/8."""
@@ -26,7 +26,7 @@ class Proxies:
             raise InputError(f"--trusted-proxy {text!r}: {what} 10.0.0.0/8") from None
 
     def address(self, scope: Scope) -> Address | None:
-        """A client's address, if it has one: the last on the way that is no trusted proxy's."""
+        """A client's address: the last one on the way that is not a trusted proxy's."""
         found = _peer(scope)
         hops = [hop for line in _lines(scope, b"x-forwarded-for") for hop in line.split(",")]
         while hops and self._trusts(found):
@@ -37,7 +37,7 @@ class Proxies:
         return found
 
     def scheme(self, scope: Scope) -> str:
-        """How a client speaks to the service, or to the trusted proxy in front: http or https."""
+        """The client's scheme, towards the service or its trusted proxy: http or https."""
         scheme: str = scope["scheme"]
         lines = _lines(scope, b"x-forwarded-proto")
         if lines and self._trusts(_peer(scope)):
@@ -58,7 +58,7 @@ def _lines(scope: Scope, header: bytes) -> list[str]:
 
 
 def _read(text: str) -> Address | None:
-    """An address, with or without a port; None if it is none."""
+    """An address with or without a port; None if it is not valid."""
     text = text.strip()
     if text.startswith("["):
         text = text[1:].partition("]")[0]

@@ -1,4 +1,4 @@
-"""How many requests a second a key may send: a bucket of tokens for each key."""
+"""The rate limit of each key: a token bucket."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["RateLimit"]
 
 
 class RateLimit:
-    """At most ``rate`` requests a second of each key; ``burst`` of them may come at once.
+    """At most ``rate`` requests per second and key, and ``burst`` at once.
 
-    The methods belong to the event loop. ``refused`` counts the requests that were too many.
+    Call the methods in the event loop. ``refused`` counts the refused requests.
     """
 
     def __init__(
@@ -22,10 +22,10 @@ class RateLimit:
     ) -> None:
         self.rate, self.burst, self.refused = rate, burst, 0
         self._clock = clock
-        self._buckets: dict[str, tuple[float, float]] = {}  # tokens left, and when that was
+        self._buckets: dict[str, tuple[float, float]] = {}  # tokens left, and at what time
 
     def take(self, key: str) -> None:
-        """Count a request of a key; raises a refusal if it is one too many."""
+        """Count a request of a key; raises if the key is above its rate."""
         now = self._clock()
         left, then = self._buckets.get(key, (self.burst, now))
         left = min(self.burst, left + (now - then) * self.rate)

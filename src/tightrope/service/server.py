@@ -1,8 +1,8 @@
-"""The server: what it binds to, its signals, its logs, how it ends.
+"""The process of the service: its address, signals, log and shutdown.
 
-SIGTERM and Ctrl-C drain it: ``/readyz`` answers 503, no connection is taken any more, every request
-that was read is answered, what was handed in is committed, and the store is closed. Then it exits
-with status 0.
+SIGTERM and Ctrl-C drain the service: ``/readyz`` answers 503, no more connections are accepted, all
+received requests are committed and answered, and the store is closed. Then the process exits with
+status 0.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from tightrope.service.wire import one_line
 __all__ = ["JsonLog", "Running", "serve"]
 
 PORT = 8321
-DRAIN = 25.0  # seconds that answers may take after a signal
-SWITCH = 0.0005  # seconds after which a thread that computes lets another one: answers come first
+DRAIN = 25.0  # seconds for the last answers after a signal
+SWITCH = 0.0005  # seconds until a busy thread yields, so that answers are not delayed
 
 
 class JsonLog:
-    """Lines of JSON: when, what, and facts; never a key, a body or a query."""
+    """A log of JSON lines; never contains a key, a body or a query."""
 
     def __init__(self, file: TextIO | None = None) -> None:
         self._file, self._mutex = file or sys.stderr, threading.Lock()
@@ -60,18 +60,18 @@ class JsonLog:
             self._file.flush()
 
     def warning(self, message: Warning | str, *_: Any, **__: Any) -> None:
-        """As ``warnings.showwarning``."""
+        """Same as ``warnings.showwarning``."""
         self("warning", text=one_line(message))
 
     def request(self, method: str, path: bytes, status: int, seconds: float, who: str) -> None:
-        """A line per request, where that is wanted."""
+        """Write a line for a request, if the access log is on."""
         where = path.decode("latin-1")[:200]
         self("request", method=method, path=where, status=status, seconds=round(seconds, 6),
              who=who or None)  # fmt: skip
 
 
 def checked_address(host: str, port: int, keys: object) -> None:
-    """Raise unless the server may be bound to an address."""
+    """Raise unless the server may listen on an address."""
     if not 0 <= port <= 65535:
         raise InputError(f"--port {port}: must be 0 to 65535")
     if not host:
@@ -101,18 +101,21 @@ def serve(
 ) -> None:
     """Serve a store's campaigns until SIGTERM or Ctrl-C.
 
-    There are many arguments because all that a process keeps to is said here, once.
-    ``port`` 0 takes a free one; the log says which. ``grace``: seconds after a signal in which
-    requests are still taken, while ``/readyz`` says 503. ``unit``: what costs are in, such as $,
-    for the pages. ``rate``: how many requests a key may send; any number if it is left out.
-    ``trusted_proxies``: addresses or networks of proxies whose X-Forwarded-For and
-    X-Forwarded-Proto are believed.
+    There are many arguments because all settings of a process are given here. A ``store`` that does
+    not exist is created, and the log has a line about it. ``port`` 0 takes a free port, which is in
+    the log. ``grace``: seconds after a signal in which requests are still accepted while
+    ``/readyz`` answers 503. ``unit``: the unit of costs on the pages, such as $. ``rate``: the
+    rate limit of each key; default: none. ``trusted_proxies``: addresses or networks of proxies
+    whose X-Forwarded-For and X-Forwarded-Proto are trusted.
     """
     checked_address(host, port, keys)
     tls = tls_context(certificate, private_key)
     ring = None if keys is None else KeyRing(keys)
-    service, log = Service(store, most_waiting=most_waiting), JsonLog()
+    missing, log = is_missing(store), JsonLog()
+    service = Service(store, most_waiting=most_waiting)
     service.log = log
+    if missing:
+        log("the store did not exist and was created", store=service.store.url)
     app = make_app(service, ring, unit=unit, trusted_proxies=trusted_proxies)
     service.rate = rate
     if access_log:
@@ -128,7 +131,7 @@ def serve(
 
 
 class Server:
-    """The service behind one listening socket, until a signal."""
+    """The service on one listening socket; runs until a signal."""
 
     def __init__(self, app: App, log: JsonLog, limits: Limits, grace: float) -> None:
         self._app, self._log, self._grace = app, log, grace
@@ -154,10 +157,10 @@ class Server:
         except OSError as error:
             await service.drain()
             reason = os.strerror(error.errno) if error.errno else str(error)
-            raise InputError(f"--port {port}: cannot be listened at on {host} ({reason})") from None
+            raise InputError(f"--port {port}: cannot listen on {host} ({reason})") from None
         sys.setswitchinterval(SWITCH)
         gc.collect()
-        gc.freeze()  # what is there now stays; it need not be looked at again
+        gc.freeze()  # objects that exist now are not collected
         gc.set_threshold(20_000, 20, 50)
         self._log("serving", url=url, store=shown_store(service.store.url), process=os.getpid())
         if ready is not None:
@@ -171,16 +174,21 @@ class Server:
         self._log("ended", complete=done)
 
 
+def is_missing(store: str) -> bool:
+    """Whether a store is a file that does not exist."""
+    return store != "memory:" and "://" not in store and not Path(store).exists()
+
+
 def shown_store(url: str) -> str:
-    """A store's address without what is secret in it."""
+    """A store's URL without its password."""
     scheme, found, rest = url.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}" if found else url
 
 
 class Running:
-    """A server in a process of its own, on a free port of loopback; for tests and examples.
+    """A service in a separate process on a free port of loopback, for tests and examples.
 
-    ``options``: those of ``tightrope serve``. What it writes is in ``said`` after it has ended.
+    ``options``: those of ``tightrope serve``. ``said`` has its output after it has ended.
     """
 
     def __init__(
@@ -229,12 +237,12 @@ class Running:
                 time.sleep(0.05)
 
     def stop(self, seconds: float = 30.0) -> int:
-        """Ask it to end; its exit status."""
+        """Send SIGTERM; returns the exit status."""
         self.process.send_signal(signal.SIGTERM)
         return self.wait(seconds)
 
     def wait(self, seconds: float = 30.0) -> int:
-        """Wait for its end; its exit status."""
+        """Wait for the process to exit; returns its exit status."""
         try:
             status = self.process.wait(seconds)
         except subprocess.TimeoutExpired:
@@ -244,7 +252,7 @@ class Running:
         return status
 
     def kill(self) -> None:
-        """End it as a crash would."""
+        """Kill the process, as a crash would."""
         self.process.kill()
         self.process.wait()
         self._close()
@@ -265,7 +273,7 @@ class Running:
 
 
 def free_port() -> int:
-    """A port of loopback that nobody listens at now."""
+    """A free port of loopback."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])

@@ -1,9 +1,9 @@
-"""Wrong keys, at the sign-in form and of the API: which address must wait before its next one.
+"""Limits wrong keys by address, at the sign-in form and in the API.
 
-An address has a few tries; then each wrong key doubles the time it must wait, up to half a minute.
-Tries in that time are refused without a look, and do not make it longer. While many wrong keys come
-from everywhere an address has one try, and waits longest. So nobody waits for long because of
-others, and an address that sent no wrong key never waits.
+An address has a few tries; then each wrong key doubles the time that it must wait, up to half a
+minute. Tries in that time are refused without a check and do not extend it. While many wrong keys
+come from many addresses, an address has one try and then waits for the longest time. An address
+without wrong keys never waits.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ class SignIns:
     def refused(
         self, address: Address | None, log: Callable[..., None], **headers: str
     ) -> RefusalError:
-        """Count a wrong key; returns its refusal, which says how long its address must wait."""
+        """Count a wrong key; returns the refusal with the time that its address must wait."""
         if wait := self.wrong(address):
             log("too many wrong keys", address=address, wait_s=wait)
         return _refusal(401, "unauthorized", "This key is not valid.", address, wait, **headers)
 
     def wait(self, address: Address | None) -> float:
-        """Seconds until a key from an address is looked at; 0: now."""
+        """Seconds until a key from an address is checked; 0: now."""
         _, _, until = self._wrong.get(_place(address), (0, 0.0, 0.0))
         return max(until - self._clock(), 0.0)
 
     def wrong(self, address: Address | None) -> float:
-        """Count a wrong key; returns the seconds that its address must wait now."""
+        """Count a wrong key; returns the seconds that its address must wait."""
         place, now = _place(address), self._clock()
         self._all = max(self._all - (now - self._last) * MANY / 60, 0.0) + 1
         self._last = now
@@ -68,7 +68,7 @@ class SignIns:
 
 
 def _place(address: Address | None) -> str:
-    """What is counted as one address: of IPv6 the 64 bits that a household has."""
+    """The network that counts as one address: the first 64 bits of IPv6."""
     if isinstance(address, IPv6Address):
         return str(IPv6Address(int(address) >> 64 << 64))
     return str(address)
@@ -77,7 +77,7 @@ def _place(address: Address | None) -> str:
 def _refusal(
     status: int, code: str, text: str, address: object, wait: float, **headers: str
 ) -> RefusalError:
-    """The refusal of a key, and after how many seconds the next one is looked at."""
+    """The refusal of a key, with the seconds until the next one is checked."""
     if not wait:
         return RefusalError(status, code, text, **headers)
     seconds = math.ceil(wait)

@@ -1,7 +1,7 @@
-"""Values that a client sends in queries and headers: each is read here, or refused with 400.
+"""Values in queries and headers: each is parsed here, or refused with 400.
 
-A value is checked as text before it is converted, because ``int`` and ``float`` accept more than
-they seem to: digits of other scripts, underscores, ``nan``, numbers of any length.
+A value is checked as text before it is converted, because ``int`` and ``float`` also accept digits
+of other scripts, underscores, ``nan`` and numbers of any length.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "whole_of",
 ]  # fmt: skip
 
-LARGEST = 2**53  # of whole numbers: JSON's readers know no larger ones exactly
+LARGEST = 2**53  # largest whole number that every JSON parser reads exactly
 FIELDS = 100  # of a query
 WHOLE = re.compile(r"[0-9]{1,16}")
 DECIMAL = re.compile(r"[+-]?([0-9]{1,40}(\.[0-9]{0,40})?|\.[0-9]{1,40})([eE][+-]?[0-9]{1,3})?")
@@ -46,7 +46,7 @@ def malformed(place: str, given: object, allowed: str) -> RefusalError:
 
 
 def whole_of(text: str) -> int | None:
-    """A whole number of at most 16 ASCII digits; None if a text is none."""
+    """A whole number of at most 16 ASCII digits; None for other text."""
     return int(text) if WHOLE.fullmatch(text) else None
 
 
@@ -54,15 +54,15 @@ def whole_of(text: str) -> int | None:
 
 
 class QueryParameter(Protocol):
-    """What a query may hold under one name."""
+    """One parameter of a query."""
 
     @property
     def text(self) -> str:
-        """What it is, in words."""
+        """Its description."""
 
     @property
     def schema(self) -> dict[str, Any]:
-        """What the OpenAPI document says of it."""
+        """Its schema in the OpenAPI document."""
 
     def read(self, text: str, place: str) -> Any:
         """The value; raises a refusal that names ``place``."""
@@ -182,14 +182,14 @@ def _decoded(part: bytes) -> str:
 
 
 def repeated(name: bytes) -> RefusalError:
-    """The refusal of a header that is given again."""
+    """The refusal of a repeated header."""
     return RefusalError(400, "malformed", f"{name.decode().title()}: must be given once")
 
 
 class Sender:
-    """Who sent a request, as its headers tell; each of them may be given once.
+    """The sender's headers; each may be given once.
 
-    ``origin`` is the host of the page that sent it: ``null`` if a browser does not tell it.
+    ``origin`` is the host of the sending page, or ``null`` if the browser hides it.
     """
 
     __slots__ = ("authorization", "content_type", "host", "origin")

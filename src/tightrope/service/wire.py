@@ -1,4 +1,4 @@
-"""What goes over the wire: the shapes of answers, and one shape of all errors."""
+"""The JSON of the API: bodies, answers, and one format for all errors."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tightrope.errors import InputError, ReportError, TightropeError, WaitError, nearest
 from tightrope.formats import finite
@@ -26,13 +26,13 @@ __all__ = [
 ]  # fmt: skip
 
 BATCH = 1000  # items of one batch, at most
-LONGEST_FIELD = 100  # characters of an unknown field that are compared with the known ones
+LONGEST_FIELD = 100  # characters of an unknown field that are compared with known fields
 UNKNOWN = re.compile("Object contains unknown field `(.*)`", re.DOTALL)
 encode = msgspec.json.encode
 
 
 class NewCampaign(Struct, forbid_unknown_fields=True):
-    """All that a new campaign keeps to."""
+    """The settings of a new campaign."""
 
     task: dict[str, Any]  # the task's TOML as JSON
     budget: float
@@ -55,11 +55,12 @@ class DecisionAnswer(Struct, omit_defaults=True):
     """A ticket; ``status`` in a batch only."""
 
     id: str
-    arm: str
-    number: int  # the arm's, from 0
-    reserved: float
+    arm: Annotated[str, Meta(description="the name of the arm to pull")]
+    number: Annotated[int, Meta(description="the number of that arm, from 0")]
+    reserved: Annotated[float, Meta(description="held of the budget until the report")]
     expires_at: datetime
-    state: str
+    state: Annotated[str, Meta(description="open, told, voided, expired or quarantined")]
+    context: Annotated[str | None, Meta(description="the type of the request, if any")] = None
     status: int | UnsetType = UNSET
 
 
@@ -72,9 +73,9 @@ class ReportAnswer(Struct, omit_defaults=True):
 
 
 class CreatedStatus(CampaignStatus, total=False):
-    """Where a campaign stands that was created, or agrees."""
+    """The status of a campaign that was created, or that agrees."""
 
-    notices: list[str]  # of a new one: what its creator would want to know
+    notices: list[str]  # of a new campaign: warnings for its creator
 
 
 class Health(Struct):
@@ -84,7 +85,7 @@ class Health(Struct):
 
 
 class HaltedCampaign(Struct):
-    """A campaign that cannot be followed here."""
+    """A campaign that this process cannot follow."""
 
     name: str
     state: Literal["halted"]
@@ -121,7 +122,7 @@ class Quarantine(Struct):
 
 
 class ProblemDetails(Struct, omit_defaults=True):
-    """An error, as RFC 9457 has it (problem+json)."""
+    """An error in the format of RFC 9457 (problem+json)."""
 
     title: str
     status: int
@@ -141,7 +142,7 @@ TITLES = HTTP_TITLES | {
     409: "conflict",
     415: "media type not supported",
     422: "bad value",
-    429: "come back later",
+    429: "try again later",
     507: "storage full",
 }
 
@@ -169,20 +170,20 @@ def problem_of(error: BaseException) -> tuple[ProblemDetails, list[tuple[bytes, 
 
 
 def answer_of(error: BaseException) -> Answer:
-    """An error as a whole answer."""
+    """An error as a complete answer."""
     problem, headers = problem_of(error)
     return problem.status, encode(problem), [PROBLEM, *headers]
 
 
 def unknown_field(name: str, known: Sequence[str]) -> InputError:
-    """The refusal of a field that a body may not have; it names those that it may have."""
+    """The refusal of an unknown field of a body; names the known ones."""
     close = nearest(name[:LONGEST_FIELD], known) if known else ""
     hint = f"{close} known: " if close.startswith("did") else "known: "
     return InputError(f"body: field {shown(name)} is unknown; {hint}{', '.join(known) or 'none'}")
 
 
 def decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
-    """A body as its shape; raises a refusal that names what is wrong."""
+    """The decoded body; raises a refusal that names what is wrong."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:

@@ -39,7 +39,8 @@ def serve(
     """Serve a store's campaigns over HTTP, with a dashboard.
 
     The service runs until Ctrl-C or SIGTERM, then finishes the open requests and exits with
-    status 0. It logs JSON lines to standard error.
+    status 0. It logs JSON lines to standard error. A store that does not exist is created, with a
+    line in the log.
 
     tightrope serve router.db --unit $
     tightrope serve router.db --host 0.0.0.0 --keys keys.jsonl --certificate server.pem

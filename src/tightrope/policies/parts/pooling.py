@@ -265,19 +265,7 @@ def _believe(
     reward, width, _, _ = _mean_of_row(state, arms, pool, row, arm, 1, channels, stated, 1.0)
     arms.reward_scale[row], arms.reward_width[row] = reward, width
     for m in range(limited):
-        _believe_penalty(
-            constants,
-            state,
-            arms,
-            pool,
-            row,
-            arm,
-            m,
-            limited,
-            mean_of(cost),
-            mean_of(reward),
-            stated,
-        )
+        _believe_penalty(constants, state, arms, pool, row, arm, m, limited, stated)
     draw_for_many(constants, state, arms, 0, 0.0, limited, row, row + 1)  # what is expected
 
 
@@ -332,11 +320,10 @@ def _believe_penalty(
     arm: int,
     m: int,
     limited: int,
-    mean_cost: float,
-    reward: float,
     stated: bool,
 ) -> None:
     """The beliefs about one of a row's penalties; see ``beliefs`` for the net penalty."""
+    mean_cost, reward = mean_of(arms.cost_scale[row]), mean_of(arms.reward_scale[row])
     first, at, over = row * (2 + limited), row * limited + m, arm * (2 + limited)
     base, limit = state.bases[m], state.limits[m]
     per_pull = mean_cost if base == 0.0 else base if base > 0.0 else -base * reward

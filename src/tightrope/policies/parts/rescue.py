@@ -1,4 +1,4 @@
-"""The penalty rate that ``resolve`` can promise for a limit, and the cost of exploring.
+"""The target rate of ``resolve`` under a limit, and the cost of exploring.
 
 If only the safest mixture is pulled from now on, the allowance left at the end is approximately
 normal, with a mean and a deviation that follow from an :data:`Outlook`.
@@ -18,7 +18,7 @@ __all__ = ["LATE", "LOST", "Outlook", "cost_ahead", "plausible_rate", "room_abov
 LEARNING = 0.1  # of the remaining budget, at most, will be spent on an arm of the safest mixture
 LARGE = 0.4  # times z^2 and an arm's usual penalty: a large one; both chosen by measurement
 
-# Codes returned instead of a rate that is safe to promise.
+# Codes returned instead of a target rate.
 LATE = -1.0  # the safest mixture may keep the limit, but not surely enough
 LOST = -2.0  # it is not expected to
 
@@ -116,12 +116,12 @@ def take_care(drawn: Array, cautious: Array, weight: float) -> None:
 
 
 def chance_owed(limit: float, promised: float, rate: float, low: float) -> float:
-    """The chance to pull the safest mixture instead, so that the promise is kept on average.
+    """The chance to pull the safest mixture instead, so that the target rate is kept on average.
 
     The mixture was chosen by drawn rates, which look better than its expected ``rate``. Its
-    expected excess over the promise is compensated by the safest mixture, whose rate is ``low``.
-    The compensation grows as the promise falls from the limit to the smallest possible promise:
-    none is needed while the allowance is whole.
+    expected excess over the target is compensated by the safest mixture, whose rate is ``low``.
+    The compensation grows as the target falls from the limit to the smallest possible target: none
+    is needed while the allowance is whole.
     """
     if not (rate > promised and rate > low and limit > promised):
         return 0.0

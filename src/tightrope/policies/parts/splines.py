@@ -39,7 +39,7 @@ SIDES, POINTS, SPLINES = 3, 4, 5  # places in the policy's constants
 
 HEIGHTS = (0.5, 0.15, 0.05, 0.015)  # deviations of a weight, over the usual size of an outcome
 BENDS = (1.0, 0.3, 0.1, 0.03)  # deviations of a second difference, over that of a weight
-HIGH = 2.0  # times log height is added to the log likelihood: few reports leave room
+HIGH = 4.0  # times log height is added to the log likelihood: few reports leave room
 ALIKE = 3.0  # pulls that the variance over all points is worth at a point
 SEEN = 0.25  # squared sizes that are added to the squares seen near a point
 LEAST = 1e-6  # of a squared size: the least variance of an outcome

@@ -112,8 +112,7 @@ class OptPessLP(ChoicePolicy, InformedPolicy):
         self.require("safe_rate", both, told == (self.safe is not None))
         self.require_number("bonus", 0.0)
         self.require_number("alpha", 0.0)
-        self.require_number("risk", 0.0, open_low=True)
-        self.require("risk", "a number between 0 and 1", self.risk < 1.0)
+        self.require_number("risk", 0.0, open_low=True, below=1.0)
 
     @property
     def knows(self) -> str:

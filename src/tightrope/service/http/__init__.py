@@ -1,13 +1,12 @@
-"""An HTTP/1.1 server of our own, for one ASGI application. It knows nothing of campaigns.
+"""An HTTP/1.1 server for one ASGI application. It is independent of campaigns.
 
-``server`` listens, accepts and ends, ``connections`` answer requests one by one, ``reading`` has
-the grammar of requests; ``requests`` and ``answers`` are what goes through them. The limits of
-:class:`Limits` are kept for every client.
+``server`` listens and accepts, ``connections`` answers requests in order, ``reading`` parses them;
+``requests`` and ``answers`` have their types. The limits of :class:`Limits` apply to every client.
 
-The hook for answers without ASGI is :meth:`Application.answer_directly`: it is called with every
-request that was read, in the event loop, before ASGI. It returns False, and the request becomes an
-ASGI call; or it returns True, and calls ``done`` with an :data:`Answer` once, in the loop, now or
-later. No task and no framework are between the parser and such an answer.
+:meth:`Application.answer_directly` answers without ASGI: it is called in the event loop with every
+parsed request. If it returns False, the request becomes an ASGI call. If it returns True, it calls
+``done`` with an :data:`Answer` once, in the loop, now or later. Such an answer needs no task and no
+framework.
 """
 
 from __future__ import annotations

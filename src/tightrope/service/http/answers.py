@@ -1,4 +1,4 @@
-"""Whole answers, and the shape of a refusal: ``problem+json``, as RFC 9457 has it."""
+"""Complete answers, and refusals in the format ``problem+json`` (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TITLES = {  # of what is refused here; an application has more
 
 
 class RefusalError(TightropeError):
-    """A request that is refused before anything is done for it."""
+    """A request that is refused before it has any effect."""
 
     def __init__(self, status: int, code: str, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -44,19 +44,19 @@ class RefusalError(TightropeError):
 
 
 def failure_of(error: BaseException) -> RefusalError:
-    """An error that nobody expected, as it is told to a client."""
+    """An unexpected error as it is shown to a client."""
     return RefusalError(500, "internal", f"an error in the service: {type(error).__name__}")
 
 
 def refusal_of(error: RefusalError) -> Answer:
-    """A refusal as a whole answer."""
+    """A refusal as a complete answer."""
     told = {"status": error.status, "detail": str(error), "code": error.code}
     body = json.dumps({"title": TITLES[error.status], **told}).encode()
     return error.status, body, [PROBLEM, *error.headers]
 
 
 def written(answer: Answer, keep: bool, with_body: bool = True) -> bytes:
-    """A whole answer as bytes; ``keep``: whether the connection goes on."""
+    """A complete answer as bytes; ``keep``: whether the connection stays open."""
     status, body, headers = answer
     head = [STATUS[status]]
     if headers is None:

@@ -1,11 +1,10 @@
-"""HTTP on one connection: requests are read, times are kept, answers are written.
+"""HTTP on one connection: reads requests, enforces time limits, writes answers.
 
-A request that the application answers directly goes from the reader to it, and back, without a
-task or a framework between them; every other one becomes an ASGI call. Measured with 64 connections
-(docs/service.md): less than half of the processor time of uvicorn's connection for such a request.
+A request that the application answers directly needs no task and no framework; every other one
+becomes an ASGI call.
 
-A request is read when the one before it was answered. Times kept here: for a request to arrive, for
-a client to read its answer, between two requests.
+A request is read after the one before it was answered. The time limits are for a request to arrive,
+for a client to read its answer, and between two requests.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ HIGH_WATER = 1 << 18  # bytes of answers that a client has not read, before more
 
 
 class HttpConnection(asyncio.Protocol):
-    """One client's connection. Its requests are answered one after the other."""
+    """The connection of one client. Its requests are answered in order."""
 
     def __init__(self, server: HttpServer, accepted: socket.socket) -> None:
         self._server, self._limits = server, server.limits
@@ -58,31 +57,31 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def made(self) -> bool:
-        """Whether it has begun: a handshake, if there is one, is done."""
+        """Whether the connection is established, including its TLS handshake."""
         return self._transport is not None
 
     # The transport's calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Start."""
         self._transport = transport  # type: ignore[assignment]
         self._transport.set_write_buffer_limits(HIGH_WATER)
         self.deadline = time.monotonic() + self._limits.request_time
 
     def connection_lost(self, error: Exception | None) -> None:
-        """Forget it; what its requests have begun is finished without it."""
+        """Release the connection; the work of its requests is still finished."""
         self._closed = self._ended = True
         self._server.open.discard(self)
         if self._writable is not None:
             self._writable.set()
 
     def pause_writing(self) -> None:
-        """The client does not read its answers."""
+        """Called when the client does not read its answers."""
         self.deadline = time.monotonic() + self._limits.read_time
         self._writable = asyncio.Event()
 
     def resume_writing(self) -> None:
-        """It reads again."""
+        """Called when the client reads again."""
         if not self._ended:
             self.deadline = FOREVER
         if self._writable is not None:
@@ -92,7 +91,7 @@ class HttpConnection(asyncio.Protocol):
             self._next()
 
     def data_received(self, data: bytes) -> None:
-        """Read what has come, unless a request is being answered."""
+        """Read new bytes, unless a request is being answered."""
         if self._ended:
             self._discarded += len(data)
             if self._discarded > MOST_DISCARDED:
@@ -108,7 +107,7 @@ class HttpConnection(asyncio.Protocol):
     # Answers.
 
     def _next(self) -> None:
-        """Answer the next requests, as far as they have come."""
+        """Answer the requests that have arrived."""
         self._in_next = True  # an answer that is given at once goes on from here
         try:
             while self._busy is None and self._writable is None and not self._ended:
@@ -127,7 +126,7 @@ class HttpConnection(asyncio.Protocol):
             self._wait()
 
     def _wait(self) -> None:
-        """Wait for a request, or for the rest of it; a piece of it gives it no more time."""
+        """Wait for a request or the rest of it; more bytes do not extend the time."""
         if self._server.ending:
             self._close()
             return
@@ -144,7 +143,7 @@ class HttpConnection(asyncio.Protocol):
             self.deadline = time.monotonic() + allowed
 
     def _answered(self, answer: Answer) -> None:
-        """Write the answer to the request that is answered now."""
+        """Write the answer to the current request."""
         request, self._busy = self._busy, None
         if self._closed or request is None:
             return
@@ -156,7 +155,7 @@ class HttpConnection(asyncio.Protocol):
             self._next()
 
     def _refuse(self, error: RefusalError) -> None:
-        """Answer a request that cannot be read further, and close."""
+        """Answer a request that cannot be parsed, and close."""
         self._busy = None
         if not self._closed:
             self._transport.write(written(refusal_of(error), keep=False))
@@ -185,7 +184,7 @@ class HttpConnection(asyncio.Protocol):
         self._transport.close()
 
     def late(self) -> None:
-        """The time for what it does is over."""
+        """Called when the current step has taken too long."""
         if self._writable is not None or self._ended:
             self._transport.abort()
         elif self._reader.begun:
@@ -195,14 +194,14 @@ class HttpConnection(asyncio.Protocol):
             self._close()
 
     def end(self) -> None:
-        """Close it, after the answer that is being made."""
+        """Close the connection after the current answer."""
         if not self.made:
             self.abort()
         elif self._busy is None:
             self._close()
 
     def abort(self) -> None:
-        """Close it now."""
+        """Close the connection now."""
         if self.made:
             self._transport.abort()
         else:  # in the handshake, which fails now
@@ -252,12 +251,12 @@ class HttpConnection(asyncio.Protocol):
             self._transport.write(data)
 
     async def writable(self) -> None:
-        """Wait until the client has read enough."""
+        """Wait until the client has read enough of the answer."""
         if self._writable is not None:
             await self._writable.wait()
 
     def finish(self, keep: bool) -> None:
-        """A streamed answer was written."""
+        """Called when a streamed answer was written."""
         self._busy = None
         if self._closed:
             return
@@ -280,7 +279,7 @@ class AsgiCall:
         self._gone = asyncio.Event()
 
     async def receive(self) -> dict[str, Any]:
-        """The body, whole; then the end of the connection, when it comes."""
+        """The whole body first; then the end of the connection."""
         if not self._read:
             self._read = True
             return {"type": "http.request", "body": self._request.body, "more_body": False}
@@ -289,7 +288,7 @@ class AsgiCall:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Any) -> None:
-        """Write what an application answers."""
+        """Write an application's answer."""
         if message["type"] == "http.response.start":
             self._start(message["status"], message.get("headers", ()))
         elif message["type"] == "http.response.body" and not self.finished:

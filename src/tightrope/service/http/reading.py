@@ -1,9 +1,9 @@
-"""Bytes of a connection as requests, strictly as RFC 9112 has it.
+"""Parses the bytes of a connection into requests, strictly by RFC 9112.
 
-A reader takes bytes in two ways only: as a body, counted against ``body_bytes``, or as anything
-else (blank lines, heads, chunk sizes, trailers), counted against ``header_bytes``. So every part of
-a request is limited. A head and a trailer section are matched whole, by one grammar. Nothing is
-repaired: a request that two servers could read in two ways is refused, and its connection closed.
+Bytes of a body count against ``body_bytes``, all other bytes (blank lines, heads, chunk sizes,
+trailers) against ``header_bytes``, so every part of a request is limited. One grammar matches a
+whole head or trailer section. Nothing is repaired: a request that two servers could read in
+different ways is refused, and its connection is closed.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ class RequestReader:
 
     @property
     def begun(self) -> bool:
-        """Whether something has come that was not returned yet."""
+        """Whether bytes have arrived that were not returned as a request."""
         return self._at < len(self._data) or self._request is not None
 
     def feed(self, data: bytes) -> None:
-        """Take bytes that have come."""
+        """Add bytes that have arrived."""
         self._data = self._data[self._at :] + data if self._at < len(self._data) else data
         self._searched = max(self._searched - self._at, 0)
         self._at = 0
 
     def next(self) -> HttpRequest | None:
-        """The next request; None if it is not whole yet. Raises a :class:`RefusalError`."""
+        """The next request; None if it is incomplete. Raises a :class:`RefusalError`."""
         if self._request is None and not self._read_head():
             return None
         body = self._read_chunks() if self._chunked else self._read_body()
@@ -85,7 +85,7 @@ class RequestReader:
         return request
 
     def _read_head(self) -> bool:
-        """Whether a head has come."""
+        """Read a head; returns whether it is complete."""
         if self._at == len(self._data):
             return False
         if self._data.startswith(END, self._at):
@@ -108,7 +108,7 @@ class RequestReader:
         return True
 
     def _check_line(self) -> None:
-        """Raise if the first line is malformed, whatever may come after it."""
+        """Raise if the first line is malformed, before the rest arrives."""
         if self._checked:
             return
         end = self._data.find(END, self._at)
@@ -120,7 +120,7 @@ class RequestReader:
             raise malformed(f"request line {shown(start)}: must be METHOD TARGET HTTP/1.1")
 
     def _remembered(self, text: bytes, head: Head) -> Head:
-        """Clients send the same few heads again and again."""
+        """A parsed head; cached, because clients send the same few heads."""
         if len(text) <= MOST_BYTES:
             if len(self._heads) >= MOST_HEADS:
                 self._heads.clear()
@@ -135,7 +135,7 @@ class RequestReader:
         return self._whole() if self._gathered() else None
 
     def _read_chunks(self) -> bytes | None:
-        """The body that comes in chunks, once it and its trailers are whole."""
+        """A chunked body, once it and its trailers are complete."""
         while self._wanted != 0:
             if self._wanted is None:
                 line = self._up_to(END)
@@ -170,7 +170,7 @@ class RequestReader:
         return size
 
     def _gathered(self) -> bool:
-        """Add what has come to the body; whether all that is wanted is there."""
+        """Add bytes to the body; returns whether it is complete."""
         piece = self._data[self._at : self._at + self._wanted]  # type: ignore[operator]
         self._body += piece
         self._at += len(piece)
@@ -182,7 +182,7 @@ class RequestReader:
         return body
 
     def _up_to(self, mark: bytes) -> bytes | None:
-        """Take all up to a mark; returns it with one line end. None: the mark has not come."""
+        """Take the bytes up to a mark, with one line end; None if the mark has not arrived."""
         data, at = self._data, self._at
         end = data.find(mark, max(at, self._searched - len(mark) + 1))
         if end < 0:
@@ -198,7 +198,7 @@ class RequestReader:
         return data[at : end + 2]
 
     def _count(self, size: int) -> None:
-        """Count bytes that are no body."""
+        """Count bytes outside a body."""
         self._counted += size
         if self._counted > self._limits.header_bytes:
             raise headers_error(self._limits)
@@ -253,7 +253,7 @@ def fields_of(lines: list[bytes], limits: Limits) -> Fields:
 
 @lru_cache(256)
 def field_of(line: bytes) -> tuple[bytes, bytes]:
-    """A header; clients repeat most of theirs."""
+    """A parsed header; cached, because clients repeat most headers."""
     found = FIELD.fullmatch(line)
     if found is None:
         raise malformed(f"header {shown(line)}: must be NAME: VALUE on one line")
@@ -262,13 +262,13 @@ def field_of(line: bytes) -> tuple[bytes, bytes]:
 
 @lru_cache(64)
 def is_authority(host: bytes) -> bool:
-    """Whether this is a name or an address, perhaps with a port."""
+    """Whether a value is a name or an address, with or without a port."""
     return AUTHORITY.fullmatch(host) is not None
 
 
 @lru_cache(64)
 def is_kept(connection: bytes | None, version: str) -> bool:
-    """Whether the client wants to go on after this request."""
+    """Whether the client keeps the connection open after this request."""
     if connection is None:
         return version == "1.1"
     options = [one.strip(b" \t").lower() for one in connection.split(b",")]
@@ -276,7 +276,7 @@ def is_kept(connection: bytes | None, version: str) -> bool:
 
 
 def length_of(read: dict[bytes, bytes], version: str, limits: Limits) -> int | None:
-    """How many bytes a body has; None if it comes in chunks."""
+    """The number of bytes of a body; None for a chunked body."""
     length, coding = read.get(b"content-length"), read.get(b"transfer-encoding")
     if coding is not None:
         check_coding(coding, length, version)
@@ -292,7 +292,7 @@ def length_of(read: dict[bytes, bytes], version: str, limits: Limits) -> int | N
 
 
 def check_coding(coding: bytes, length: bytes | None, version: str) -> None:
-    """Raise unless a body comes in chunks, in no other coding."""
+    """Raise unless ``chunked`` is the only transfer coding."""
     if version == "1.0" or length is not None:
         other = "HTTP/1.0" if length is None else "Content-Length"
         raise malformed(f"Transfer-Encoding: must not be used with {other}")
@@ -305,14 +305,14 @@ def check_coding(coding: bytes, length: bytes | None, version: str) -> None:
 
 
 def waits_of(expect: bytes) -> bool:
-    """Whether a client waits before it sends its body: there is nothing else to expect."""
+    """Whether a client sends its body only after ``100 Continue``."""
     if expect.lower() != b"100-continue":
         raise RefusalError(417, "expectation", f"Expect {shown(expect)}: must be 100-continue")
     return True
 
 
 def target_of(method: bytes, target: bytes, fields: Fields) -> tuple[bytes, Fields]:
-    """A target that is no path: an address, whose host replaces the Host header, or ``*``."""
+    """A target that is not a path: a URL, whose host replaces the Host header, or ``*``."""
     if target == b"*" and method == b"OPTIONS":
         return target, fields
     found = ABSOLUTE_FORM.fullmatch(target)
@@ -324,21 +324,21 @@ def target_of(method: bytes, target: bytes, fields: Fields) -> tuple[bytes, Fiel
 
 
 def malformed(text: str) -> RefusalError:
-    """The refusal of what is not HTTP."""
+    """The refusal of bytes that are not HTTP."""
     return RefusalError(400, "malformed", text)
 
 
 def headers_error(limits: Limits) -> RefusalError:
-    """The refusal of too much that is no body."""
+    """The refusal of headers that are too large."""
     text = f"headers: must be at most {limits.headers}, and {limits.header_bytes} bytes together"
     return RefusalError(431, "too_large", f"{text} with the request line, chunk sizes and trailers")
 
 
 def body_error(limits: Limits) -> RefusalError:
-    """The refusal of too large a body."""
+    """The refusal of a body that is too large."""
     return RefusalError(413, "too_large", f"body: must be at most {limits.body_bytes} bytes")
 
 
 def shown(value: bytes) -> str:
-    """A value in a message."""
+    """A value as shown in a message."""
     return repr(value[:80].decode("latin-1"))

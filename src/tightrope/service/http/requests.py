@@ -1,4 +1,4 @@
-"""A request as it was read, and what its path tells."""
+"""A parsed request and the parts of its path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOPBACK = frozenset(["localhost", "127.0.0.1", "[::1]"])
 
 @dataclass(slots=True)
 class HttpRequest:
-    """A request that was read, and how it is answered."""
+    """A parsed request."""
 
     method: bytes
     url: bytes

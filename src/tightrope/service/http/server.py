@@ -1,4 +1,4 @@
-"""The server: its sockets, its limits, how it accepts and ends."""
+"""The server: its sockets and limits, and how it accepts connections and shuts down."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OTHER_FILES = 200  # open files that are no connections: stores, modules, pages
 
 @dataclass(frozen=True)
 class Limits:
-    """What a client may take; times in seconds."""
+    """Limits for a client; times in seconds."""
 
     connections: int = 1000
     header_bytes: int = 16_384
@@ -42,13 +42,13 @@ class Limits:
 
 
 class Application(Protocol):
-    """What answers requests."""
+    """The application that answers requests."""
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer as ASGI has it."""
+        """The call of ASGI."""
 
     def answer_directly(self, request: HttpRequest, done: Callable[[Answer], None]) -> bool:
-        """Whether this request is answered by one call of ``done``, now or later, without ASGI."""
+        """Answer by one call of ``done``, now or later; returns False to use ASGI."""
 
 
 class HttpServer:
@@ -64,7 +64,7 @@ class HttpServer:
         self.failed: Callable[[bytes, bytes, int, BaseException], None] = lambda *_: None
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None = None) -> str:
-        """Listen, or raise an ``OSError``; returns the address, as a browser takes it."""
+        """Listen, or raise an ``OSError``; returns the URL."""
         loop = asyncio.get_running_loop()
         self._most, self._tls = connections_within(self.limits.connections), tls
         self._listening = await listening_sockets(host, port)
@@ -74,7 +74,7 @@ class HttpServer:
         return address(self._listening[0], tls is not None)
 
     def _accept(self, listening: socket.socket) -> None:
-        """Take the connections that wait. They count from here, before a handshake."""
+        """Accept waiting connections. They count from here, before a handshake."""
         loop = asyncio.get_running_loop()
         for _ in range(AT_ONCE):
             try:
@@ -103,7 +103,7 @@ class HttpServer:
         task.add_done_callback(self.tasks.discard)
 
     async def _connect(self, connection: HttpConnection, accepted: socket.socket) -> None:
-        """Have a connection begin, after its handshake."""
+        """Start a connection after its handshake."""
         timeout = None if self._tls is None else self.limits.request_time
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
@@ -116,10 +116,10 @@ class HttpServer:
                 self.open.discard(connection)
 
     def _turn_away(self, accepted: socket.socket) -> None:
-        """Close a connection beyond the most, with 503 unless it speaks TLS."""
+        """Close a connection above the limit, with 503 unless it uses TLS."""
         self.refused += 1
         if self._tls is None:
-            text = f"the service has {self._most} connections; come back in a second"
+            text = f"the service has {self._most} connections; try again in a second"
             error = RefusalError(503, "overloaded", text, retry_after="1")
             with suppress(OSError):
                 accepted.send(written(refusal_of(error), keep=False))
@@ -127,7 +127,7 @@ class HttpServer:
         accepted.close()
 
     async def _watch(self) -> None:
-        """Close connections that take too long, until this is cancelled."""
+        """Close connections that take too long; runs until cancelled."""
         while True:
             await asyncio.sleep(0.5)
             now = time.monotonic()
@@ -135,7 +135,7 @@ class HttpServer:
                 one.late()
 
     async def end(self, seconds: float) -> bool:
-        """Close everything, a connection after its answer; whether all were answered by then."""
+        """Close all connections after their answers; whether all were answered in time."""
         self.ending = True
         for listening in self._listening:
             asyncio.get_running_loop().remove_reader(listening)
@@ -155,22 +155,22 @@ class HttpServer:
 
 
 def address(listening: Any, encrypted: bool) -> str:
-    """Where a socket listens, as a browser takes it."""
+    """The URL of a listening socket."""
     host, port = listening.getsockname()[:2]
     return f"http{'s' * encrypted}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
+    """Whether an address can be reached only from this machine."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
-        raise InputError(f"--host {host!r}: is no address here ({error.strerror})") from None
+        raise InputError(f"--host {host!r}: is not a known address ({error.strerror})") from None
     return all(ipaddress.ip_address(str(one[4][0]).partition("%")[0]).is_loopback for one in found)
 
 
 def tls_context(certificate: str | None, private_key: str | None) -> ssl.SSLContext | None:
-    """How connections are encrypted; None if they are not."""
+    """The TLS settings; None without TLS."""
     if certificate is None:
         if private_key is not None:
             raise InputError("--private-key: must come with --certificate")

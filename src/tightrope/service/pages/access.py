@@ -1,7 +1,7 @@
-"""Who may see and do what on the pages: a session in a cookie, made by a form that takes a key.
+"""Access to the pages: a session in a cookie, created by the sign-in form.
 
-No process keeps sessions (``sessions`` says why they can be opened all the same). A process only
-remembers which ones were ended with the button, and how many wrong keys came from where.
+Sessions are stored in the browser (see ``sessions``). A process only remembers which ones were
+ended by signing out, and the wrong keys of each address.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from tightrope.service.wire import RefusalError
 __all__ = ["Access"]
 
 COOKIE = "tightrope_session"
-MOST_ENDED = 1000  # sessions of a key that were ended with the button and are remembered
+MOST_ENDED = 1000  # remembered sessions of a key that were ended by signing out
 
 
 class Access:
-    """Who is let in by one process."""
+    """Access to the pages of one process."""
 
     def __init__(
         self, keys: KeyRing | None, proxies: Proxies | None, log: Callable[..., None]
@@ -37,10 +37,10 @@ class Access:
         self._ended: dict[bytes, deque[bytes]] = {}  # numbers of sessions, by the key's id
 
     def grant(self, request: Request) -> Grant | None:
-        """What whoever sent a request may do; None if that is not known.
+        """The permissions of a request's sender; None without a session.
 
-        Without keys everything is open on loopback: only to those who call it so, lest a page of
-        another host be let in by a name that leads here.
+        Without keys everyone on loopback has access. The Host header must name loopback, so that
+        a page of another host cannot use a name that resolves to this machine.
         """
         if self.keys is None:
             require_local(request.headers.get("host", "").encode("latin-1"))
@@ -76,7 +76,7 @@ class Access:
         return found
 
     def login(self, request: Request, secret: str, response: Response) -> None:
-        """Begin a session with a key; raises if it is not valid, or its address has to wait."""
+        """Start a session with a key; raises if it is not valid, or its address must wait."""
         address = self.proxies.address(request.scope)
         self.sign_ins.require_turn(address)
         if self.keys is not None:
@@ -88,7 +88,7 @@ class Access:
         response.set_cookie(COOKIE, cookie, LASTS, httponly=True, samesite="strict", secure=secure)
 
     def logout(self, request: Request, response: Response) -> None:
-        """End a session in this process, and have the browser forget it."""
+        """End a session in this process, and delete its cookie."""
         found = None if self.keys is None else self._session(request, self.keys)
         if found is not None:
             ended = self._ended.setdefault(found.key_id, deque(maxlen=MOST_ENDED))
@@ -97,9 +97,9 @@ class Access:
         response.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=secure)
 
     def require_own_page(self, request: Request) -> None:
-        """Raise unless a form was sent by one of our own pages; a browser says which page it is.
+        """Raise unless a form was sent by one of our own pages, by its ``Origin`` header.
 
-        A page with TLS may be ours even if no proxy says that the request came with TLS.
+        An origin with TLS is accepted even if no proxy reports TLS for the request.
         """
         host, origin = request.headers.get("host", ""), request.headers.get("origin", "")
         schemes = ("https", self.proxies.scheme(request.scope))

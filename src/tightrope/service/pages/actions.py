@@ -1,4 +1,4 @@
-"""The pages' forms, made of ``tightrope.changes`` and of what is asked for often (``items``)."""
+"""The forms of the pages, generated from ``tightrope.changes`` and ``items``."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FORMS: dict[str, tuple[type[TurnAct], Form]] = {
 
 @dataclass(frozen=True)
 class FormField:
-    """Something to fill in."""
+    """A field of a form."""
 
     name: str
     label: str
@@ -52,7 +52,7 @@ class FormField:
 
 @dataclass(frozen=True)
 class FilledForm:
-    """An action before it is confirmed; ``to``: where it is sent, ``back``: where Cancel leads."""
+    """A form to confirm an action; ``to``: where it is sent, ``back``: where Cancel leads."""
 
     to: str
     back: str
@@ -66,14 +66,14 @@ class FilledForm:
 def inputs_of(
     kind: type[TurnAct], form: Form
 ) -> Iterator[tuple[msgspec.inspect.Field, FieldInput]]:
-    """The fields that a form has, and how they are filled in."""
+    """The fields of a form, and how they are filled in."""
     for field, how in changes.inputs_of(kind):
         if how.label is not None and field.name not in form.fixed:
             yield field, how
 
 
 def known_of(kind: type[TurnAct], form: Form, view: View) -> Query:
-    """What the address of a form may fill in beforehand."""
+    """The fields that a form's URL may fill in."""
     limits = range(len(view.task.limit_names))
     names = {kind.place(), "report", *(f"{what}-{i}" for i in limits for what in ENTRIES)}
     names |= {how.name or field.name for field, how in inputs_of(kind, form)}
@@ -84,7 +84,7 @@ def known_of(kind: type[TurnAct], form: Form, view: View) -> Query:
 
 
 def filled(kind: type[TurnAct], form: Form, view: View, values: Values, unit: str) -> FilledForm:
-    """A form with what was typed, or is known, before; ``unit``: what costs are in."""
+    """A form with the values typed before or known; ``unit``: the unit of costs."""
     place, money = kind.place(), Money(view.status["budget"], unit)
     where = {"arm": _arm_field, "number": _number_field}
     fields = [where[place](view, values)] if place else []
@@ -148,7 +148,7 @@ def _arm_field(
 
 
 def _limit_fields(view: View, known: Mapping[str, Any], how: FieldInput) -> list[FormField]:
-    """A field for each limit, with its number now."""
+    """A field for each limit, with its current number."""
     fields = []
     for m, name in enumerate(view.task.limit_names):
         words, place = RateWords(view.task, m), f"limit-{m}"
@@ -162,13 +162,13 @@ def _number_field(view: View, values: Values) -> FormField:
 
 
 def _penalties_of(how: FieldInput, view: View) -> list[tuple[str, str]]:
-    """The penalties of a form: where they are in it, and their names."""
+    """The penalties of a form: their fields and names."""
     names = view.task.limit_names
     return [(f"penalty-{names.index(name)}", name) for name in getattr(view.task, how.of)]
 
 
 def _reported(values: Values) -> dict[str, Any]:
-    """What a refused report has said, as text; penalties as they are."""
+    """The values of a refused report as text; penalties unchanged."""
     try:
         found = json.loads(values.get("report", "") or "{}")
     except ValueError:
@@ -191,7 +191,7 @@ def _text_of(value: Any) -> str:
 
 
 def act_of(kind: type[TurnAct], form: Form, view: View, values: Values) -> TurnAct:
-    """What a form that was sent asks for; raises if it was filled in wrongly."""
+    """The act of a form that was sent; raises if a field is not valid."""
     place, given = kind.place(), dict(form.fixed)
     if place:
         (_arm if place == "arm" else _number)(view, values)
@@ -207,20 +207,20 @@ def act_of(kind: type[TurnAct], form: Form, view: View, values: Values) -> TurnA
 
 
 def turn_of(act: TurnAct, form: Form, place: str) -> Callable[[Writer], Any]:
-    """What an act does in a turn."""
+    """The function that does an act in a turn."""
     done, ticket = partial(act.do, place=place), getattr(act, "id", None)
     return partial(_with_known, ticket, done) if form.known and ticket is not None else done
 
 
 def _with_known(ticket: str, act: Callable[[Writer], Any], writer: Writer) -> Any:
-    """Act for a ticket that there is."""
+    """Do an act for a ticket; raises if the ticket is unknown."""
     if ticket not in writer.ledger.tickets and writer.past(ticket) is None:
         raise NotFoundError(f"ticket = {shown(ticket)}: is unknown")
     return act(writer)
 
 
 def _typed(how: FieldInput, name: str, view: View, values: Values, needed: bool) -> Any:
-    """What was typed for a field; None for nothing."""
+    """The value typed for a field; None if it is empty."""
     if how.kind == "arm":
         return _arm(view, values, name) if needed or values.get(name) else None
     if how.kind == "limits":
@@ -236,7 +236,7 @@ def _typed(how: FieldInput, name: str, view: View, values: Values, needed: bool)
 
 
 def typed_text(values: Values, name: str) -> str:
-    """What was typed, without spaces around it; raises if it is too long."""
+    """The text typed in a field, stripped; raises if it is too long."""
     found = values.get(name, "").strip()
     if len(found) > LONGEST:
         raise InputError(f"{name}: {len(found)} characters; must be at most {LONGEST}")
@@ -244,7 +244,7 @@ def typed_text(values: Values, name: str) -> str:
 
 
 def typed_number(values: Values, name: str, label: str) -> float | None:
-    """The number that was typed, None for nothing; ``label``: what errors call it."""
+    """The number typed in a field, None if it is empty; ``label``: its name in errors."""
     text = typed_text(values, name)
     if not text:
         return None
@@ -262,7 +262,7 @@ def _arm(view: View, values: Values, name: str = "arm") -> str:
 
 
 def _limits(view: View, values: Values) -> dict[str, Any] | None:
-    """The limits that were changed, by name; None if there is none."""
+    """The changed limits by name; None if no limit was changed."""
     found = dict[str, Any]()
     for m, name in enumerate(view.task.limit_names):
         text = typed_text(values, f"limit-{m}")

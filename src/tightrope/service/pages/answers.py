@@ -1,4 +1,4 @@
-"""How pages are answered: templates, headers, files, and errors as pages."""
+"""Answers of the pages: templates, headers, files and errors."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ NOTHING: Query = {}
 
 
 class PageAnswers:
-    """The templates and the files of the pages, and what is answered with them."""
+    """The templates and static files of the pages, and the answers made from them."""
 
     def __init__(self, login: bool) -> None:
         """``login``: whether there are keys to sign in with."""
@@ -78,7 +78,7 @@ class PageAnswers:
     def safe(
         self, handler: Callable[[Request], Awaitable[Response]], known: Query | None = NOTHING
     ) -> Callable[[Request], Awaitable[Response]]:
-        """The handler, with errors shown as a page; ``known``: what its query may hold."""
+        """The handler, with errors shown as a page; ``known``: the allowed query."""
 
         async def answer(request: Request) -> Response:
             try:
@@ -108,13 +108,13 @@ class PageAnswers:
         return self.page(name, error.status, **facts)
 
     def go(self, request: Request, to: str) -> Response:
-        """Send a browser elsewhere; htmx follows a header of its own."""
+        """Redirect a browser; htmx uses its own header."""
         if is_partial(request):
             return Response(status_code=204, headers={**HEADERS, "HX-Redirect": to})
         return RedirectResponse(to, 303, headers=HEADERS)
 
     async def file(self, request: Request) -> Response:
-        """A file of ours."""
+        """A static file."""
         found = self.static.get(request.path_params["name"])
         if found is None:
             return Response("not found", 404, HEADERS, "text/plain")
@@ -124,32 +124,32 @@ class PageAnswers:
         return Response(content, 200, {**HEADERS, "cache-control": age}, f"{kind}; charset=utf-8")
 
     async def icon(self, request: Request) -> Response:
-        """The icon, for browsers that ask for it by its old name."""
+        """The icon under its traditional path."""
         return RedirectResponse(f"/static/icon.svg?v={self.version}", 301, headers=HEADERS)
 
 
 def read_query(request: Request, known: Query) -> None:
-    """Read what is asked for, for ``request.state.query``; raises for other values."""
+    """Parse the query into ``request.state.query``; raises for values that are not allowed."""
     request.state.query = query_of(request.scope["query_string"], known)
 
 
 def no_page(request: Request) -> NotFoundError:
-    """The error for a path that is not a page's."""
+    """The error for a path without a page."""
     return NotFoundError(f"page {shown(request.scope['path'])}: does not exist")
 
 
 def is_partial(request: Request) -> bool:
-    """Whether htmx asks, for a part of a page."""
+    """Whether htmx requests a part of a page."""
     return request.headers.get("hx-request") == "true"
 
 
 def path_of(name: str, rest: str = "") -> str:
-    """Where a campaign's pages are."""
+    """The path of a campaign's pages."""
     return f"/campaigns/{quote(name, safe='')}" + (f"/{rest}" if rest else "")
 
 
 async def form_of(request: Request) -> dict[str, str]:
-    """What a form was sent with, up to a size."""
+    """The fields of a form, up to a total size."""
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -162,7 +162,7 @@ async def form_of(request: Request) -> dict[str, str]:
 
 
 def attachment(name: str) -> dict[str, str]:
-    """The headers that have a browser save a file under a name."""
+    """The headers of a download with a file name."""
     plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
     where = f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
     return {**HEADERS, "content-disposition": where}

@@ -1,4 +1,4 @@
-"""What the pages say about the arms: the best one, and a row for each."""
+"""The text of the pages about the arms: the best one, and a row for each."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.formats import NOTHING, Money, count, number, percent
-from tightrope.service.pages.curves import Totals, mean_band, shares
+from tightrope.problem import Task
+from tightrope.service.pages.curves import Floats, Totals, mean_band, shares
 from tightrope.service.pages.history import View
 from tightrope.service.pages.mixture import VIEWS, best_of, colours_of, ranking
 from tightrope.service.pages.rate_words import RateWords
 
-__all__ = ["MOST_ARMS", "ArmFacts", "BestArm", "arms_of", "best_arm", "best_text", "width"]
+__all__ = [
+    "MOST_ARMS", "ArmFacts", "BestArm", "arms_of", "best_arm", "best_text", "mixture_text",
+    "outcome_texts", "outcome_words", "width",
+]  # fmt: skip
 
 MOST_ARMS = 24  # in the table
 LEAST_SHARE = 0.0005  # of a mixture that is worth a word
@@ -29,15 +33,15 @@ class BestArm(NamedTuple):
 
 
 class ArmFacts:
-    """One arm; ``share``: of the last pulls, ``bands``: of the means of each channel."""
+    """One arm; ``share``: of the last pulls, ``means``: of each channel, with its interval."""
 
     def __init__(
         self,
         view: View,
         k: int,
         share: float,
-        bands: Sequence[tuple[float, float]],
-        words: Sequence[Callable[[float | None], str]],
+        means: list[tuple[str, str]],
+        money: Callable[[float | None], str],
     ) -> None:
         arm, mixture, known = view.status["arms"][k], best_of(view), view.task.known_outcomes[k]
         share = 0.0 if isnan(share) else share
@@ -46,11 +50,8 @@ class ArmFacts:
         self.pulls, self.in_flight = count(arm["pulls"]), count(arm["in_flight"])
         self.share, self.share_width = percent(share), width(share, 1.0)
         self.best = NOTHING if mixture is None else percent(mixture[1][k])
-        self.means = [  # of each channel: the mean, the interval
-            (say(mean), f"{say(low)} to {say(high)}" if arm["pulls"] else "")
-            for say, mean, (low, high) in zip(words, view.means[k], bands, strict=True)
-        ]
-        self.price = None if isnan(known[0]) else words[0](float(known[0]))
+        self.means = means
+        self.price = None if isnan(known[0]) else money(float(known[0]))
         self.pinned = view.status["pinned"] == self.name
         since = dict(view.outlook.changed).get(self.name)
         self.changed = None if since is None else f"since pull {count(since)}"
@@ -61,7 +62,7 @@ def width(part: float, whole: float) -> str:
     return f"{100 * min(max(part / whole if whole else 0.0, 0.0), 1.0):.2f}"
 
 
-def _words(view: View, unit: str) -> list[Callable[[float | None], str]]:
+def outcome_words(view: View, unit: str) -> list[Callable[[float | None], str]]:
     """How the mean outcome of a pull is written, for each channel."""
     task = view.task
 
@@ -82,17 +83,34 @@ def _recent(view: View) -> list[float]:
 @lru_cache(maxsize=VIEWS)
 def arms_of(view: View, unit: str) -> list[ArmFacts]:
     """The rows of the table of arms, the best first."""
-    scales, order = view.task.scales.channels, ranking(view)[:MOST_ARMS]
+    order, recent, words = ranking(view)[:MOST_ARMS], _recent(view), outcome_words(view, unit)
     counts = np.array([view.status["arms"][k]["pulls"] for k in order], float)
     sums = np.array([[(mean or 0.0) for mean in view.means[k]] for k in order]) * counts[:, None]
+    rows = zip(order, outcome_texts(view.task, counts, sums, words), strict=True)
+    return [ArmFacts(view, k, recent[k], means, words[0]) for k, means in rows]
+
+
+def outcome_texts(
+    task: Task, counts: Floats, sums: Floats, words: Sequence[Callable[[float | None], str]]
+) -> list[list[tuple[str, str]]]:
+    """The mean outcome of a pull in each row and channel, with its interval, as text.
+
+    ``counts`` [R]: pulls, ``sums`` [R, 2 + M]: their outcomes, ``words``: for each channel.
+    """
+    scales = np.asarray(task.scales.channels)
     each = np.repeat(counts, len(scales))
     bounds = mean_band(np.minimum((sums / scales).ravel(), each), each)
     lows, highs = ((bound.reshape(sums.shape) * scales).tolist() for bound in bounds)
-    recent, words = _recent(view), _words(view, unit)
-    return [
-        ArmFacts(view, k, recent[k], list(zip(low, high, strict=True)), words)
-        for k, low, high in zip(order, lows, highs, strict=True)
-    ]
+    found = []
+    for pulls, total, low, high in zip(counts.tolist(), sums.tolist(), lows, highs, strict=True):
+        cells = zip(words, total, low, high, strict=True)
+        found.append(
+            [
+                (say(one / pulls), f"{say(least)} to {say(most)}") if pulls else (say(None), "")
+                for say, one, least, most in cells
+            ]
+        )
+    return found
 
 
 def best_arm(view: View) -> BestArm:
@@ -114,6 +132,11 @@ def best_text(view: View) -> str:
         return "no reports yet"
     if mixture is None:
         return "no mixture of the arms keeps the limits, by the means so far"
-    parts = [(share, view.task.names[k]) for k, share in enumerate(mixture[1])]
+    return mixture_text(view, mixture[1])
+
+
+def mixture_text(view: View, shares: Sequence[float]) -> str:
+    """A mixture in words, the largest shares [K] first."""
+    parts = [(share, view.task.names[k]) for k, share in enumerate(shares)]
     listed = sorted((one for one in parts if one[0] >= LEAST_SHARE), reverse=True)
     return ", ".join(f"{percent(share)} {name}" for share, name in listed[:4])

@@ -1,4 +1,4 @@
-"""The form that creates a campaign: it makes a ``NewCampaign``, which is checked as over HTTP."""
+"""The form that creates a campaign, with the checks of the HTTP API."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ FIELDS = (
         kind="lines",
         hint="One per line, such as bad: 5% per pull, complaints: 30 in total or late: 0.02 per"
         " cost. Empty: no limits.",
+    ),
+    FormField(
+        "types",
+        "Types of requests",
+        hint="Optional, comma-separated, such as math, code, chat. Each decision then needs a"
+        " context: its type.",
     ),
     FormField("budget", "Budget", kind="number", required=True),
     FormField(
@@ -59,7 +65,7 @@ FIELDS = (
 
 
 def creation_form(values: Mapping[str, str]) -> FilledForm:
-    """The form, with what was typed before."""
+    """The form with the values typed before."""
     fields = [
         FormField(f.name, f.label, values.get(f.name, f.value), f.kind, f.hint, (), f.required)
         for f in FIELDS
@@ -68,7 +74,7 @@ def creation_form(values: Mapping[str, str]) -> FilledForm:
 
 
 def new_campaign(values: Mapping[str, str]) -> tuple[str, NewCampaign]:
-    """The name and the settings that were typed; raises if a field was filled in wrongly."""
+    """The name and settings from the form; raises if a field is not valid."""
     name, numbers = typed_text(values, "name"), dict[str, float]()
     if not name:
         raise InputError("name: is missing")
@@ -84,6 +90,8 @@ def new_campaign(values: Mapping[str, str]) -> tuple[str, NewCampaign]:
     }
     if safe := typed_text(values, "safe"):
         task["safe"] = safe
+    if types := [name.strip() for name in typed_text(values, "types").split(",") if name.strip()]:
+        task["contexts"] = {"types": types}
     if not task["arms"]:
         raise InputError("arms: is missing; must have one per line")
     policy = typed_text(values, "policy") or None

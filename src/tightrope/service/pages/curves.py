@@ -18,7 +18,7 @@ from tightrope.service.pages.rate_words import RateWords
 
 __all__ = ["DOUBT", "Chart", "Series", "charts_of", "mean_band", "rate_band"]
 
-DOUBT = 0.05  # a band's chance to be wrong anywhere
+DOUBT = 0.05  # the largest chance that a band is wrong anywhere
 TILTS = np.geomspace(0.001, 4.0, 13)
 HALVINGS = 26
 WINDOW, FEWEST = 0.05, 50  # a share is that of the last pulls: a part of all, and at least so many
@@ -35,10 +35,10 @@ def _log_mean(exponents: Floats) -> Floats:
 def mean_band(total: Floats, count: Floats, doubt: float = DOUBT) -> tuple[Floats, Floats]:
     """Bounds [N] on the average mean of ``count`` outcomes in [0, 1] that sum to ``total``.
 
-    They hold for all points at once but for a chance of ``doubt``, whatever decided which arm was
-    pulled when: with p the average of the means so far, a mixture over theta of
-    exp(theta S - n log(1 + p (e^theta - 1))) has mean at most 1 and by Ville's inequality hardly
-    ever exceeds 2 / doubt; likewise with -theta.
+    They hold at all points together with a chance of at least 1 - ``doubt``, for any rule that
+    decides which arm is pulled: with p the average of the means so far, a mixture over theta of
+    exp(theta S - n log(1 + p (e^theta - 1))) has mean at most 1, and by Ville's inequality it
+    exceeds 2 / doubt with a chance of at most doubt / 2; likewise with -theta.
     """
     s, n = np.asarray(total, float)[:, None], np.asarray(count, float)[:, None]
     most = np.log(2.0 / doubt)
@@ -63,7 +63,7 @@ class Totals:
     """Points as columns: [N], [N, M] of penalties and queues, [N, K] of pulls."""
 
     def __init__(self, points: Sequence[Point], arms: int) -> None:
-        """``arms``: K; earlier points may know fewer."""
+        """``arms``: K; earlier points may have fewer."""
 
         def column(name: str) -> Floats:
             return np.array([getattr(point, name) for point in points], float)
@@ -77,7 +77,7 @@ class Totals:
             row[: len(point.pulls)] = point.pulls[:arms]
 
     def rate(self, task: Task, m: int) -> Floats:
-        """Penalty m so far per what its limit is per, [N]; nan before there is any."""
+        """Penalty m so far over the base of its limit, [N]; nan while the base is 0."""
         base = task.limit_kinds[m].base(self.spent, self.told, self.reward)
         return np.where(base > 0, self.penalties[:, m] / np.where(base > 0, base, 1.0), np.nan)
 
@@ -85,7 +85,7 @@ class Totals:
 def rate_band(task: Task, totals: Totals, m: int) -> tuple[Floats, Floats]:
     """A band around the running rate of limit m, [N]: where the rate of the means lies.
 
-    The penalty's band over that of what it is per; these share the doubt.
+    The band of the penalty divided by that of its base; the two share the doubt.
     """
     scales, limit, pulls = task.scales, task.limit_kinds[m], totals.told
     certain = limit.unit.channel == "pull"  # how much there is of it

@@ -1,4 +1,4 @@
-"""Curves as text: JSON for the charts of a page, and tables for those who cannot see them."""
+"""Curves as text: JSON for the charts of a page, and accessible tables."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def curves_text(view: View, start: int, unit: str) -> bytes:
 
 
 def _shortened(values: Any) -> msgspec.Raw:
-    """Numbers with six digits, null for what is none."""
+    """Numbers with six digits; null for NaN and infinity."""
     told = [f"{one:.6g}" if one - one == 0.0 else "null" for one in values.tolist()]
     return msgspec.Raw(f"[{','.join(told)}]".encode())
 
 
 def curves_table(view: View, most: int, rounded: bool = True) -> tuple[list[str], list[list[str]]]:
-    """The curves as columns of text; ``most``: so many rows, evenly spread."""
+    """The curves as columns of text; ``most``: the largest number of rows, evenly spread."""
     at, charts = charts_of(view)
     columns = [(_heading(view, chart, one.label), one.values) for chart in charts
                for one in chart.series]  # fmt: skip

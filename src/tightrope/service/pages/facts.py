@@ -1,4 +1,4 @@
-"""What the pages say about a campaign, in the words and order in which they say it."""
+"""The text of the pages about a campaign."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from tightrope.service.pages.history import Point, View
 from tightrope.service.pages.limit_words import limits_of
 from tightrope.service.pages.mixture import best_of
 from tightrope.service.pages.standing import alerts_of, promise_of, risk_words, state_of
+from tightrope.service.pages.type_facts import MOST_TYPES, type_rows
 
 __all__ = ["Facts", "pace_of"]
 
@@ -18,13 +19,15 @@ RECENT, SHORTEST, LONGEST = 0.1, 60.0, 86400.0  # the pace is that of so much of
 
 
 class Facts:
-    """All that is said of a campaign at the time ``now``, as text."""
+    """The text of a campaign's page at the time ``now``."""
 
     def __init__(self, view: View, now: float, unit: str = "") -> None:
         self.view, self.status = view, view.status
         self.money = Money(self.status["budget"], unit)
         self.limits, self.arms = limits_of(view, unit), arms_of(view, unit)
         self.more_arms = max(view.task.arm_count - MOST_ARMS, 0)
+        self.types = type_rows(view, unit)
+        self.more_types = max(len(view.status.get("types", ())) - MOST_TYPES, 0)
         self.channels = list(view.task.channels)
         self.state, self.promise = state_of(view), promise_of(view, self.limits)
         self.alerts, self.risk, self.best = alerts_of(view), risk_words(view), best_arm(view)
@@ -79,7 +82,7 @@ class Facts:
 
 
 def pace_of(points: tuple[Point, ...], now: float) -> tuple[float | None, float | None]:
-    """What is spent per second lately, and when the budget ends if that goes on."""
+    """The recent spending per second, and when the budget ends at this pace."""
     last = points[-1]
     window = min(max(RECENT * (last.at - points[0].at), SHORTEST), LONGEST)
     if now - last.at > window:
@@ -104,7 +107,7 @@ def _pace(pace: float | None, money: Money) -> str:
 
 
 def _end(view: View, end: float | None, now: float, pace: str) -> tuple[str, str]:
-    """How long the budget lasts, and what that rests on."""
+    """How long the budget lasts, and on what basis."""
     settings, state, notes = view.settings, view.status["state"], list[str]()
     if settings.ends is not None:
         notes.append(f"released evenly until {moment(settings.ends / 1e6)}")

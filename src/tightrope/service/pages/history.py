@@ -1,23 +1,22 @@
-"""A campaign as the page shows it: looks at the state that decides, and curves of them.
+"""The data of a campaign's page: looks at the current state, and curves of past states.
 
 Promises kept here:
 
-- *No writer waits.* A look takes what is shown of the state, between two turns; the rest is done by
-  a thread of our own. Nothing is followed again but what was before the first look, or while nobody
-  looked: it is read in short pieces, outside of any turn, and between two pieces the thread rests
-  for longer than it worked.
-- *Something at once.* The first view has what came after the last snapshot, so that it takes
-  milliseconds whatever the length of the log; the older snapshots give a coarse curve, and what
-  lies between them is followed later, the newest first.
-- *Bounded.* A curve has at most ``MOST_POINTS`` points: when it has more, those that are close go.
-  Of reports that need a hand the newest ``MOST_TROUBLES`` are kept.
+- *No writer waits.* A look copies the shown parts of the state between two turns; a separate thread
+  does the rest. It replays only events from before the first look or from a time without a page, in
+  short pieces outside of any turn, and pauses between two pieces for longer than it worked.
+- *A first view at once.* The first view starts at the last snapshot, so it takes milliseconds for a
+  log of any length. Older snapshots give a coarse curve, which is refined later, the newest part
+  first.
+- *Bounded.* A curve has at most ``MOST_POINTS`` points; above that, close points are dropped. The
+  newest ``MOST_TROUBLES`` reports that went wrong are kept.
 """
 
 from __future__ import annotations
 
 import bisect
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -38,15 +37,15 @@ from tightrope.service.estimates import EndEstimate, Estimates
 __all__ = ["History", "Look", "Point", "Trouble", "View", "point_of"]
 
 MOST_POINTS = 1000  # of a curve
-FIRST_POINTS = 600  # of a log that was long already
+FIRST_POINTS = 600  # of a log that is long at the first look
 MOST_TROUBLES = 200  # that are listed
-SNAPSHOTS = 8  # that are read in one go
-PIECE = 100  # events that are followed in one go: a millisecond or two
-AWAY = 5.0  # seconds between two looks after which what was missed is followed
+SNAPSHOTS = 8  # that are read at once
+PIECE = 100  # events that are applied at once: a millisecond or two
+AWAY = 5.0  # seconds between two looks after which the missed events are replayed
 DOUBT = 0.01  # of the outlook
 
 Look = Callable[[str, Callable[[Core], Any]], Any]
-"""What a short function sees in a campaign's state after all that is committed; raises a
+"""The result of a short function of a campaign's state after all committed events; raises a
 ``TimeoutError`` if that takes too long."""
 
 
@@ -63,7 +62,7 @@ class Point(NamedTuple):
     reward: float
     penalties: tuple[float, ...]  # [M]
     queues: tuple[float, ...]  # [M]
-    pulls: tuple[int, ...]  # told, [K]
+    pulls: tuple[int, ...]  # reported, [K]
 
 
 def point_of(core: Core) -> Point:
@@ -86,7 +85,7 @@ def point_of(core: Core) -> Point:
 
 
 class Trouble(NamedTuple):
-    """A report that did not come as it should have."""
+    """A report that is refused, missing, late or above its reservation."""
 
     seq: int
     at: float  # seconds since 1970
@@ -97,23 +96,24 @@ class Trouble(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What is known of a campaign at one moment; nothing of it changes."""
+    """An immutable view of a campaign at one moment."""
 
     name: str
     task: Task
     settings: CampaignSettings
     status: CampaignStatus
     outlook: Outlook
-    points: tuple[Point, ...]  # by event; the last is of the moment
-    generation: int  # of the points: as long as it is the same they are only added to
-    oldest: tuple[str, Open] | None  # the ticket that is in flight for the longest
+    points: tuple[Point, ...]  # by event; the last one is current
+    generation: int  # of the points: while it is the same, points are only added
+    oldest: tuple[str, Open] | None  # the oldest ticket in flight
     means: list[list[float | None]]  # [K][2 + M]
+    means_by_type: Mapping[str, list[list[float | None]]]  # [K][2 + M]; if the policy uses types
     quarantine: dict[int, str | None]  # open reports: number, ticket
     troubles: tuple[Trouble, ...]  # the newest first
     whole: bool  # whether the curve has been refined back to the beginning
-    estimate: EndEstimate | None = None  # that is in the outlook
-    error: str | None = None  # why it cannot be followed any further
-    notices: tuple[str, ...] = ()  # before the first report: what its creator may want to change
+    estimate: EndEstimate | None = None  # included in the outlook
+    error: str | None = None  # why the campaign cannot be followed any further
+    notices: tuple[str, ...] = ()  # before the first report: warnings for its creator
 
 
 @dataclass
@@ -125,13 +125,13 @@ class SparseCurve:
     generation: int = 1
 
     def add(self, point: Point) -> None:
-        """A later point."""
+        """Append a point."""
         self.points.append(point)
         while len(self.points) > MOST_POINTS:
             self._thin()
 
     def insert(self, more: Sequence[Point]) -> None:
-        """Points between others."""
+        """Insert points between existing ones."""
         if more:
             known = {point.seq: point for point in self.points}
             known.update((point.seq, point) for point in more)
@@ -145,7 +145,7 @@ class SparseCurve:
         return not self.points or seq >= self.points[-1].seq + self.stride
 
     def _thin(self) -> None:
-        """Leave out points that are close to the one before, twice as close as it was."""
+        """Double the stride, and drop points that are closer together."""
         self.stride *= 2
         self.generation += 1
         kept = self.points[:1]
@@ -156,16 +156,16 @@ class SparseCurve:
 
 
 class Filling(NamedTuple):
-    """A gap between two points that is being followed."""
+    """A gap between two points that is being filled from the log."""
 
     core: Core
     points: list[Point]
-    after: int  # the event at its beginning, which was followed already
-    upto: int  # the event at its end, whose point there is already
+    after: int  # the event at its beginning, already applied
+    upto: int  # the event at its end, which has a point already
 
 
 class PageMoment(NamedTuple):
-    """What is taken of a state between two turns."""
+    """The parts of a state that are copied between two turns."""
 
     point: Point
     status: CampaignStatus
@@ -176,7 +176,7 @@ class PageMoment(NamedTuple):
     quarantine: dict[int, str | None]
 
     def troubles(self) -> tuple[object, ...]:
-        """What is another if something went wrong meanwhile."""
+        """A key that changes if a report went wrong."""
         status = self.status
         return status["expired"], status["late"], status["overruns"], tuple(self.quarantine)
 
@@ -191,20 +191,20 @@ class History:
         self.reset()
 
     def reset(self) -> None:
-        """Forget everything, and begin again with the next look."""
+        """Discard everything, and start again with the next look."""
         self.now: PageMoment | None = None
         self.looked = 0.0  # when
         self.begun = False  # whether the newest part of the curve is there
-        self.curve = SparseCurve(generation=time.monotonic_ns())  # unlike any before
+        self.curve = SparseCurve(generation=time.monotonic_ns())  # differs from all earlier ones
         self.troubles: list[Trouble] = []  # by event
-        self._back: list[tuple[int, int]] = []  # where older snapshots are looked for: after, upto
-        self._gaps: list[tuple[int, int]] = []  # between points, not followed yet: after, upto
+        self._back: list[tuple[int, int]] = []  # where to look for older snapshots: after, upto
+        self._gaps: list[tuple[int, int]] = []  # between points, not filled yet: after, upto
         self._filling: Filling | None = None
 
     # The end of the log.
 
     def take(self, core: Core) -> PageMoment:
-        """What is shown of a state; between two turns, so it is short."""
+        """Copy the parts of a state that are shown; short, because it runs between two turns."""
         ledger = core.ledger
         return PageMoment(
             point_of(core),
@@ -217,7 +217,7 @@ class History:
         )
 
     def follow(self) -> None:
-        """Look at the state after all that is committed."""
+        """Read the state after all committed events."""
         before, looked = self.now, self.looked
         now = self._look(self.name, self.take)
         self.now, self.looked = now, time.monotonic()
@@ -240,7 +240,7 @@ class History:
     # What was before.
 
     def refine(self) -> bool:
-        """Follow a piece of what was skipped, the newest first; whether there is more."""
+        """Fill a piece of the skipped log, the newest first; returns whether more is left."""
         if self._back:
             self._look_back(*self._back.pop())
         elif self._filling is not None:
@@ -276,11 +276,11 @@ class History:
         self.curve.insert(points)
 
     def _fill(self, gap: Filling) -> None:
-        """Follow a piece of a gap."""
+        """Fill a piece of a gap."""
         core, points, after, upto = gap
         count = min(PIECE, upto - 1 - core.ledger.seq)
         rows = self.store.read(self.name, core.ledger.seq, count) if count else []
-        if not rows or rows[0].seq != core.ledger.seq + 1:  # all of it, or the rest is archived
+        if not rows or rows[0].seq != core.ledger.seq + 1:  # done, or the rest is archived
             self._filling, self.begun = None, True
             self.curve.insert(points)
             self._notice(self._rows(upto - 1, upto))
@@ -293,7 +293,7 @@ class History:
         self._notice([row for row in rows if row.seq > after])
 
     def opening(self) -> tuple[str, int, int] | None:
-        """What the first view waits for once there is a state: the newest part of the curve."""
+        """The progress of the first view, once there is a state; None before."""
         gap, now = self._filling, self.now
         if now is None:
             return None
@@ -304,11 +304,11 @@ class History:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is left to be refined."""
+        """Whether the whole curve is there."""
         return not (self._back or self._gaps or self._filling)
 
     def _notice(self, rows: Iterable[Row]) -> None:
-        """Keep what needs a hand, or has come otherwise than it should."""
+        """Keep the reports that went wrong."""
         assert self.now is not None
         account = self.now.account
         for row in rows:
@@ -316,21 +316,21 @@ class History:
             if found is None:
                 continue
             same = [one for one in self.troubles if one.ticket == found.ticket]
-            if found.kind == "late":  # it is not waited for any more
+            if found.kind == "late":  # the report has come
                 gone = {one.seq for one in same if one.kind == "expired"}
                 self.troubles = [one for one in self.troubles if one.seq not in gone]
             elif found.kind == "expired" and any(one.kind == "late" for one in same):
-                continue  # told since, as a later piece of the log has shown
+                continue  # reported since, by a later piece of the log
             bisect.insort(self.troubles, found)
             del self.troubles[: len(self.troubles) - MOST_TROUBLES]
 
     @property
     def estimate(self) -> EndEstimate | None:
-        """The last one, if there is one."""
+        """The last estimate, or None."""
         return None if self._estimates is None else self._estimates.last(self.name)
 
     def view(self) -> View:
-        """What is known now."""
+        """The current view."""
         now, points = self.now, self.curve.points
         assert now is not None
         controller, seq = now.controller, now.point.seq
@@ -349,6 +349,7 @@ class History:
             generation=self.curve.generation,
             oldest=now.oldest,
             means=controller.means,
+            means_by_type=getattr(controller, "means_by_type", {}),
             quarantine=now.quarantine,
             troubles=tuple(reversed(self.troubles)),
             whole=self.whole,
@@ -356,7 +357,7 @@ class History:
         )
 
     def _notices(self, now: PageMoment) -> tuple[str, ...]:
-        """What the creator of a campaign may want to change; the outlook has the risk's."""
+        """Warnings for the creator of a campaign, except the risk's, which the outlook has."""
         task, policy, budget = now.controller.task, now.controller.policy, now.controller.budget
         found = notices_of(self.name, task, now.settings, budget, policy)
         return tuple(text for text, kind in found.items() if kind is not RiskWarning)
@@ -364,11 +365,11 @@ class History:
 
 TROUBLES = frozenset(
     ["told", "amended", "expired", "quarantined"]
-)  # kinds of events that may be one
+)  # kinds of events that can report one
 
 
 def trouble_of(event: Event, account: Account) -> Trouble | None:
-    """What is wrong about an event, if anything."""
+    """The trouble that an event reports, or None."""
     body, at = event.body, event.at / 1e6
     if isinstance(body, Told):
         if body.over:

@@ -1,4 +1,4 @@
-"""What the pages say about a limit: whether it is kept, what is expected, what is proved."""
+"""The text of the pages about a limit: its state, what is expected, what is proved."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tightrope.service.pages.rate_words import RateWords
 
 __all__ = ["TONES", "Badge", "LimitFacts", "is_over", "limit_standing", "limits_of"]
 
-SURE = 0.05  # a chance of breaking a limit that is taken for small
-NEAR = 0.02  # above a limit, of it, where a policy that uses all of it may be at any time
+SURE = 0.05  # a chance of breaking a limit that counts as small
+NEAR = 0.02  # share of a limit above it that is usual for a policy that uses all of it
 TONES = ("bad", "warn", "open", "good", "quiet")  # the worst first
 NO_BOUND = "no bound yet"
-EARLY = 30  # reports before which the rate says little, and an estimate is mostly its prior
+EARLY = 30  # reports below which the rate and an estimate mean little
 
 
 @dataclass(frozen=True)
@@ -31,13 +31,13 @@ class Badge:
 
 
 def is_over(view: View) -> bool:
-    """Whether nothing more is decided or reported."""
+    """Whether the campaign has ended."""
     status = view.status
     return status["state"] in ("closed", "exhausted") and not status["in_flight"]
 
 
 def chance_words(one: LimitOutlook, forward: int) -> str:
-    """The chance of ending above a limit, with where it is from; "" if nothing is known."""
+    """The chance of ending above a limit and its basis; "" if unknown."""
     proved = f"Proved: the chance of ending above it is at most {chance(one.chance)}."
     if one.promised:
         return proved
@@ -55,7 +55,7 @@ def estimated(share: float, forward: int) -> str:
 
 
 def limit_standing(view: View, one: LimitOutlook, words: RateWords) -> Badge:
-    """Whether a limit is kept, in a word or two, and how sure that is."""
+    """Whether a limit holds, in a word or two, and how sure that is."""
     over, forward = is_over(view), view.outlook.forward
     above = one.rate is not None and one.rate > one.limit
     total = words.kind.total is not None
@@ -77,7 +77,7 @@ def limit_standing(view: View, one: LimitOutlook, words: RateWords) -> Badge:
 
 
 def _running(one: LimitOutlook, text: str, above: bool) -> Badge:
-    """The standing of a limit that can still be kept or broken."""
+    """The standing of a limit whose outcome is still open."""
     if one.promised:
         return Badge("good", "Within the promise" if above else "Within the limit", text)
     if above and one.rate is not None and one.rate > one.limit * (1.0 + NEAR):

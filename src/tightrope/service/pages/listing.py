@@ -1,4 +1,4 @@
-"""The list of campaigns: searched, filtered, sorted, and summed up in a line."""
+"""The list of campaigns: search, filter, order and summary."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LIST_QUERY: Query = {"q": BoundedText(128), "state": OneOf(STATES), "sort": OneO
 
 
 class Broken:
-    """A campaign in the list that is not, or cannot be, opened."""
+    """A campaign in the list that is not open yet, or halted."""
 
     def __init__(self, name: str, state: Badge) -> None:
         self.name, self.state, self.promise = name, state, Badge(state.tone, "Unknown")
@@ -41,7 +41,7 @@ Row = Facts | Broken
 
 @dataclass(frozen=True)
 class Listing:
-    """The rows of the list and what was asked for; ``older``: campaigns that are not listed."""
+    """The rows of the list and the query; ``older``: the number of campaigns not listed."""
 
     every: Sequence[Row]
     asked: dict[str, Any]
@@ -49,14 +49,14 @@ class Listing:
 
     @property
     def rows(self) -> list[Row]:
-        """The campaigns that were asked for, in order."""
+        """The campaigns that match the query, in order."""
         state, text = self.asked.get("state", ""), self.asked.get("q", "").strip().lower()
         found = [row for row in self.every if text in _name(row).lower() and _is(row, state)]
         return sorted(found, key=ORDERS[self.asked.get("sort", "")])
 
     @property
     def summary(self) -> str:
-        """All campaigns in a line."""
+        """A one-line summary of all campaigns."""
         parts = [counted(len(self.every), "campaign")]
         for state in ("attention", "running", "paused", "ended"):
             many = sum(_is(row, state) for row in self.every)
@@ -67,12 +67,12 @@ class Listing:
 
     @property
     def states(self) -> dict[str, str]:
-        """What can be filtered by."""
+        """The states to filter by."""
         return STATES
 
     @property
     def sorts(self) -> dict[str, str]:
-        """What can be sorted by."""
+        """The orders to choose from."""
         return SORTS
 
 
@@ -95,7 +95,7 @@ def _is(row: Row, state: str) -> bool:
 
 
 def _urgency(row: Row) -> tuple[Any, ...]:
-    """What is wrong first, then what runs, then what is over."""
+    """Campaigns that need attention first, then running ones, then ended ones."""
     worst = min(TONES.index(row.state.tone), TONES.index(row.promise.tone))
     return (row.state.tone == "quiet", worst, not _is(row, "attention"), _name(row))
 

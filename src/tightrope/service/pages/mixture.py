@@ -1,4 +1,4 @@
-"""The best mixture of the arms by their means so far, and the order and colours that follow."""
+"""The best mixture of the arms by their means so far, and the arms' order and colours."""
 
 from __future__ import annotations
 
@@ -6,45 +6,97 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
-from tightrope.problem.mixtures import best_mixture
+from tightrope.live.status import StatusType
+from tightrope.problem.tables import Moments
 from tightrope.service.pages.history import View
 
-__all__ = ["MOST_ARMS", "VIEWS", "best_of", "colours_of", "ranking"]
+__all__ = ["MOST_ARMS", "VIEWS", "best_by_type", "best_of", "colours_of", "ranking", "types_of"]
 
 VIEWS = 64  # views whose numbers are kept for the next request
 MOST_ARMS = 7  # arms with a colour of their own; the others share one
+MOST_TYPES = 64  # types of the best mixture: the most frequent
+
+Floats = npt.NDArray[np.float64]
 
 
 @lru_cache(maxsize=VIEWS)
 def best_of(view: View) -> tuple[float, list[float]] | None:
     """The best mixture by the means so far: its reward per unit of cost, shares of pulls [K].
 
+    If the policy uses the types of requests, it is the best mixture of each type, over all types.
+    """
+    own = _known_arms(view)
+    if not own:
+        return None
+    if view.means_by_type:
+        found = _typed_mixture(view)
+        return None if found is None else (found[0], found[1].sum(axis=0).tolist())
+    means = np.array([view.means[k] for k in own], dtype=float)
+    best = _points(view, means).best()
+    if best is None:
+        return None
+    pulls = np.zeros(view.task.arm_count)
+    pulls[np.array(own)[best.members]] = best.weights / means[best.members, 0]
+    return best.reward, (pulls / pulls.sum()).tolist()
+
+
+def types_of(view: View) -> list[StatusType]:
+    """The types of requests, the most frequent first; none without contexts."""
+    return sorted(view.status.get("types", ()), key=lambda one: -one["asked"])
+
+
+@lru_cache(maxsize=VIEWS)
+def best_by_type(view: View) -> dict[str, list[float]]:
+    """The shares of the arms [K] in the best mixture of each type; empty if there is none."""
+    found = _typed_mixture(view) if view.means_by_type and _known_arms(view) else None
+    if found is None:
+        return {}
+    shares = found[1] / found[1].sum(axis=1, keepdims=True)
+    return dict(zip(found[2], shares.tolist(), strict=True))
+
+
+def _known_arms(view: View) -> list[int]:
+    """The arms with a mean cost that are not retired."""
+    retired = [arm["retired"] for arm in view.status["arms"]]
+    return [k for k, mean in enumerate(view.means) if mean[0] and mean[0] > 0 and not retired[k]]
+
+
+def _points(view: View, means: Floats, shares: Floats | None = None) -> Moments:
+    """Means [N, 2 + M] as points with one kind of limit, in the user's units.
+
     With w the shares of cost, limit m reads sum_k w_k (Y_km - c_m base_km) / X_k <= 0; all of it is
     shifted to be positive, as the weights sum to 1.
     """
-    task, retired = view.task, {a["arm"] for a in view.status["arms"] if a["retired"]}
-    own = [
-        k
-        for k, mean in enumerate(view.means)
-        if mean[0] and mean[0] > 0 and task.names[k] not in retired
-    ]
-    if not own:
-        return None
-    means = np.array([view.means[k] for k in own], dtype=float)
     cost, reward, penalties = means[:, 0], means[:, 1], means[:, 2:]
     net = np.empty_like(penalties)
-    for m, kind in enumerate(task.limit_kinds):
+    for m, kind in enumerate(view.task.limit_kinds):
         limit = kind.at(view.status["budget"])
-        net[:, m] = (penalties[:, m] - limit.number * limit.base(cost, 1.0, reward)) / cost
-    shift = np.maximum(-net.min(axis=0), 0.0) + 1.0 if len(task.limit_kinds) else np.zeros(0)
-    found = best_mixture(reward / cost, net + shift, shift)
-    if found is None:
+        net[:, m] = penalties[:, m] - limit.number * limit.base(cost, 1.0, reward)
+    shift = np.maximum(-(net / cost[:, None]).min(axis=0, initial=0.0), 0.0) + 1.0
+    return Moments(cost, reward, net + shift * cost[:, None], shift, shares=shares)
+
+
+@lru_cache(maxsize=VIEWS)
+def _typed_mixture(view: View) -> tuple[float, Floats, list[str]] | None:
+    """The best mixture of the most frequent types: its reward, shares of pulls [T, K], the names.
+
+    An arm without reports for a type has its mean over all types.
+    """
+    own, types = _known_arms(view), [one for one in types_of(view) if one["asked"]][:MOST_TYPES]
+    names, shares = [one["type"] for one in types], np.array([one["share"] for one in types])
+    means = np.array([[view.means_by_type[name][k] for k in own] for name in names], dtype=float)
+    over_all = np.array([view.means[k] for k in own], dtype=float)
+    means = np.where(means[:, :, :1] > 0, means, over_all).reshape(-1, over_all.shape[1])
+    best = _points(view, means, shares / shares.sum()).best()
+    if best is None:
         return None
-    pulls = np.zeros(task.arm_count)
-    chosen = np.array(own)[found.members]
-    pulls[chosen] = found.weights / cost[found.members]
-    return found.reward, (pulls / pulls.sum()).tolist()
+    weights = np.zeros(len(means))
+    weights[best.members] = best.weights / means[best.members, 0]
+    found = np.zeros((len(types), view.task.arm_count))
+    found[:, own] = (weights / weights.sum()).reshape(len(types), -1)
+    return best.reward, found, names
 
 
 @lru_cache(maxsize=VIEWS)
@@ -60,10 +112,10 @@ def ranking(view: View) -> list[int]:
 
 
 def colours_of(order: Sequence[int]) -> dict[int, int]:
-    """The colours, from 1 on, of those arms that have one of their own; ``order``: the best first.
+    """The colours, from 1 on, of the arms with their own colour; ``order``: the best first.
 
-    An arm prefers the colour of its number, and the better one of two gets it: the best arms keep
-    their colours while others come and go.
+    An arm gets the colour of its number if no better arm has it, so the best arms keep their
+    colours while others are added and retired.
     """
     if len(order) <= MOST_ARMS + 1:
         return {arm: arm + 1 for arm in sorted(order)}

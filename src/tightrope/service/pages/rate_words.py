@@ -1,4 +1,4 @@
-"""The rates of a limit as people write them."""
+"""The rates of a limit as text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class RateWords:
     """The rates of one limit in words: a share in percent, an amount of money, or a number."""
 
     def __init__(self, task: Task, m: int, unit: str = "") -> None:
-        """``unit``: what costs are in, such as $; none is shown if it is empty."""
+        """``unit``: the unit of costs, such as $; empty for none."""
         self.name, self.kind, self._unit = task.limit_names[m], task.limit_kinds[m], unit
         limit = float(task.limit_values[m])
         grows = self.name in cast(Named[float], task.scales.grow)
@@ -34,7 +34,7 @@ class RateWords:
         return "share" if self.is_share else "money" if self.is_money else "number"
 
     def __call__(self, rate: float | None) -> str:
-        """A rate, without what it is per."""
+        """A rate without its unit."""
         if rate is None or isnan(rate):
             return number(None)
         if self.is_share:
@@ -43,7 +43,7 @@ class RateWords:
 
     @property
     def per(self) -> str:
-        """What follows a rate: "per $", "in total"; nothing after a share of the pulls."""
+        """The unit of a rate: "per $", "in total"; empty for a share of the pulls."""
         if isinstance(self.kind, Share):
             return self.kind.words
         if self.is_share:
@@ -66,7 +66,7 @@ class RateWords:
 
     @property
     def now(self) -> str:
-        """Its number as it can be typed: "5 %", "0.04"."""
+        """The number as it can be typed: "5 %", "0.04"."""
         least: float | None = getattr(self.kind, "at_least", None)
         value = float(self.kind.number) if least is None else least
         return f"{100 * value:.10g} %" if self.is_share else f"{value:.10g}"

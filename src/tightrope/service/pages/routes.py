@@ -1,4 +1,4 @@
-"""The routes of the pages. A campaign's name may hold a slash: paths are split before decoding."""
+"""The routes of the pages. Paths are split before decoding: names may contain a slash."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ class Pages(PageAnswers):
         unit: str = "",
         proxies: Proxies | None = None,
     ) -> None:
-        """``keys``: who may see them, everybody if there are none.
+        """``keys``: the keys with access; None: no key is needed.
 
-        ``unit``: what costs are in, such as $ or cents; none is shown if it is empty.
+        ``unit``: the unit of costs, such as $ or cents; empty for none.
         """
         self.service, self.unit = service, unit
         self.access = Access(keys, proxies, lambda *said, **facts: service.log(*said, **facts))
@@ -102,7 +102,7 @@ class Pages(PageAnswers):
             opening=service.opening,
         )
         super().__init__(login=keys is not None)
-        self.watch.want(service.names())  # so that the first page need not wait
+        self.watch.want(service.names())  # so that the first page does not wait
         self._under: dict[str, Handler] = {
             "": self.campaign,
             "now": self.campaign_now,
@@ -116,7 +116,7 @@ class Pages(PageAnswers):
         }
 
     def routes(self) -> list[BaseRoute]:
-        """For Starlette."""
+        """The routes for Starlette."""
         return [
             Route("/", self.safe(self.index, LIST_QUERY)),
             Route("/now", self.safe(self.index_now, LIST_QUERY)),
@@ -134,7 +134,7 @@ class Pages(PageAnswers):
         ]
 
     async def nowhere(self, request: Request) -> Response:
-        """What is not a page."""
+        """The answer for a path without a page."""
         self.access.grant(request)
         raise no_page(request)
 
@@ -146,7 +146,7 @@ class Pages(PageAnswers):
     # Sessions.
 
     async def login(self, request: Request) -> Response:
-        """The form that takes a key."""
+        """The sign-in form."""
         if self.access.keys is None:
             return self.go(request, "/")
         after = request.state.query.get("next", "/")
@@ -204,7 +204,7 @@ class Pages(PageAnswers):
         return self.page("index_now.html.j2", oob=True, **await self._listed(request))
 
     async def create(self, request: Request) -> Response:
-        """The form that creates a campaign, and what it does when it is sent."""
+        """The form that creates a campaign, and its submission."""
         self._count(self.access.grant(request))
         if request.method in ("GET", "HEAD"):
             self.access.require_some(request, ("admin",))
@@ -229,7 +229,7 @@ class Pages(PageAnswers):
     # A campaign.
 
     async def under(self, request: Request) -> Response:
-        """What is under /campaigns/."""
+        """The pages under /campaigns/."""
         raw: bytes = request.scope.get("raw_path") or request.scope["path"].encode()
         try:
             parts = [unquote(part, errors="strict") for part in raw.decode("ascii").split("/")[2:]]
@@ -271,7 +271,7 @@ class Pages(PageAnswers):
         }
 
     def _newest(self, view: View, most: int) -> tuple[list[Any], list[Any]]:
-        """The last events, and the quarantined reports with what they say."""
+        """The last events, and the quarantined reports with their content."""
         store, seq = self.service.store, view.status["events"]
         rows = store.read(view.name, max(seq - NEWEST, 0), NEWEST)
         newest = [EventRow(row, view, self.unit) for row in reversed(rows)]
@@ -288,7 +288,7 @@ class Pages(PageAnswers):
         return self.page("campaign.html.j2", oob=False, done=done, **facts)
 
     async def reports(self, request: Request, name: str) -> Response:
-        """All reports that went wrong, as far as they are kept."""
+        """All stored reports that went wrong."""
         facts = await self._facts(request, name)
         view: View = facts["c"].view
         _, kept = await self.service.read(self._newest, view, len(view.quarantine))
@@ -296,7 +296,7 @@ class Pages(PageAnswers):
         return self.page("reports.html.j2", oob=False, alone=True, **facts)
 
     async def campaign_now(self, request: Request, name: str) -> Response:
-        """The parts of it that change."""
+        """The parts of a campaign's page that change."""
         return self.page("campaign_now.html.j2", oob=True, **await self._facts(request, name))
 
     # Curves.
@@ -312,7 +312,7 @@ class Pages(PageAnswers):
         return Response(text, 200, headers, "application/json")
 
     async def data(self, request: Request, name: str) -> Response:
-        """The charts as a table, for those who cannot see them."""
+        """The charts as an accessible table."""
         view = await self._look(request, name)
         headings, rows = await self.service.read(curves_table, view, ROWS)
         return self.page("data.html.j2", name=name, headings=headings, rows=rows, who="")
@@ -389,7 +389,7 @@ class Pages(PageAnswers):
     # Acting.
 
     async def act(self, request: Request, name: str, action: str) -> Response:
-        """A form, and what it does when it is sent."""
+        """A form of a campaign, and its submission."""
         if action not in FORMS:
             raise NotFoundError(f"action {action[:80]!r}: does not exist")
         kind, form = FORMS[action]
@@ -435,6 +435,6 @@ class EventRow:
 
 
 def _open_first(view: View) -> list[Trouble]:
-    """The reports that went wrong, without the quarantine: those that can be settled first."""
+    """The reports that went wrong outside the quarantine; those that can be settled come first."""
     found = [one for one in view.troubles if one.kind != "quarantined"]
     return sorted(found, key=lambda one: (one.kind == "late", -one.seq))

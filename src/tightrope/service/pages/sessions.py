@@ -1,10 +1,10 @@
-"""Sessions of the pages, which only the browser keeps: a cookie that is sealed with a key's hash.
+"""Sessions of the pages, stored only in the browser: a cookie sealed with a key's hash.
 
-The cookie holds the key's id, when it was issued, when it expires, and the key itself, encrypted.
-The cipher and the seal come from the key's hash in the keys file. So every process with that file
-opens the cookie, also after a restart, and a key that is removed ends its sessions. The cookie
-alone tells neither the key nor its hash; the file alone does not suffice to make a cookie, because
-the key must be in it.
+The cookie contains the key's id, the times of issue and expiry, and the encrypted key. The cipher
+and the seal are derived from the key's hash in the keys file. Every process with that file can open
+the cookie, even after a restart, and removing a key ends its sessions. The cookie alone reveals
+neither the key nor its hash. The file alone is not enough to make a cookie, because the cookie
+contains the key.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ SEAL = hashlib.sha256().digest_size
 
 
 class PageSession(NamedTuple):
-    """What a cookie says."""
+    """The content of a cookie."""
 
     key_id: bytes
     issued: int  # seconds since 1970
     expires: int
-    number: bytes  # random: it tells sessions of one key apart
+    number: bytes  # random; differs between sessions of one key
     secret: bytes  # the key
 
 
@@ -46,9 +46,9 @@ def sealed(secret: bytes, now: float) -> str:
 
 
 def opened(cookie: str, keys: KeyRing, now: float) -> PageSession | None:
-    """The session of a cookie; None unless its seal is that of a key and it has not expired.
+    """The session of a cookie; None if its seal does not match a key, or it has expired.
 
-    Whether the key in it is valid is still to be found out.
+    The caller must still check the key in it.
     """
     try:
         text = base64.b64decode(cookie + "=" * (-len(cookie) % 4), b"-_", validate=True)

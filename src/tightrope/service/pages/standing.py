@@ -1,4 +1,4 @@
-"""The headline of a campaign, its state, and the banners that say what needs attention."""
+"""The headline of a campaign, its state, and its banners."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tightrope.formats import count, counted, percent
 from tightrope.service.pages.history import View
 from tightrope.service.pages.limit_words import TONES, Badge, LimitFacts, is_over
+from tightrope.service.pages.type_facts import mix_text
 
 __all__ = ["alerts_of", "promise_of", "risk_words", "state_of"]
 
@@ -21,7 +22,7 @@ WHY_PAUSED = {
 
 
 def state_of(view: View) -> Badge:
-    """What a campaign does now."""
+    """The state of a campaign."""
     status = view.status
     if view.error is not None:
         return Badge("bad", "Halted", view.error)
@@ -38,7 +39,7 @@ def state_of(view: View) -> Badge:
 
 
 def promise_of(view: View, limits: Sequence[LimitFacts]) -> Badge:
-    """The headline: the limit that is worst, or all of them if all are kept."""
+    """The headline: the worst limit, or all of them if all hold."""
     over = view.status["overruns"]
     if view.status["free"] < 0:
         return Badge("bad", "Overspent", "More was spent than the budget.")
@@ -52,7 +53,7 @@ def promise_of(view: View, limits: Sequence[LimitFacts]) -> Badge:
 
 
 def _all_kept(view: View, limits: Sequence[LimitFacts]) -> str:
-    """Several limits that are kept, those nearest to their limits first."""
+    """Several limits that hold, those with the least room first."""
     rows = zip(view.outlook.limits, limits, strict=True)
     near = sorted(rows, key=lambda row: -(row[0].rate or 0.0) / (row[0].limit or 1.0))
     parts = [facts.words.against(one.rate) for one, facts in near[:MOST_NAMED]]
@@ -69,7 +70,7 @@ def _all_kept(view: View, limits: Sequence[LimitFacts]) -> str:
 
 
 def risk_words(view: View) -> str:
-    """The risk that the policy was given, and whether it is proved; "" if it has none."""
+    """The risk of the policy, and whether it is proved; "" without one."""
     outlook = view.outlook
     if outlook.risk is None or not outlook.limits:
         return ""
@@ -82,8 +83,10 @@ def risk_words(view: View) -> str:
 
 
 def alerts_of(view: View) -> list[Badge]:
-    """What needs attention, the worst first."""
+    """The banners, the worst first."""
     found = [*_halts(view), *_changes(view), *_reports(view)]
+    if mix := mix_text(view):
+        found.append(Badge("open", "The mix of requests has changed", mix))
     if not is_over(view):
         if view.outlook.out_of_reach:
             found.append(Badge("warn", "The risk is out of reach", f"{view.outlook.out_of_reach}."))
@@ -92,7 +95,7 @@ def alerts_of(view: View) -> list[Badge]:
 
 
 def _halts(view: View) -> list[Badge]:
-    """Why a campaign does not decide."""
+    """The reasons why a campaign does not decide."""
     status, found = view.status, list[Badge]()
     if view.error is not None:
         text = f"{view.error}. The page shows the state before that."
@@ -118,7 +121,7 @@ def _changes(view: View) -> list[Badge]:
 
 
 def _reports(view: View) -> list[Badge]:
-    """Reports that need a hand."""
+    """Reports that need attention."""
     status, found = view.status, list[Badge]()
     if status["overruns"] and status["on_overrun"] == "alert":
         text = "Tickets cost more than was reserved for them. The campaign continues."
@@ -127,7 +130,10 @@ def _reports(view: View) -> list[Badge]:
         some = ", ".join(status["doubtful"][:5]) + (" …" if len(status["doubtful"]) > 5 else "")
         found.append(Badge("warn", f"{counted(len(status['doubtful']), 'ticket')} in doubt", some))
     if status["quarantined"]:
-        text = "A ticket is charged in full until its report is corrected or discarded."
+        text = (
+            "If the ticket was reported before, the first report counts. Otherwise the ticket is"
+            " charged in full until you correct or discard the report."
+        )
         reports = counted(status["quarantined"], "report")
         found.append(Badge("warn", f"{reports} in quarantine", text))
     if status["refused"]:

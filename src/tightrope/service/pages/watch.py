@@ -1,4 +1,4 @@
-"""The thread that keeps views of the campaigns that somebody looks at."""
+"""The thread that keeps views of the campaigns with open pages."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from tightrope.service.pages.history import History, Look, View
 __all__ = ["LOOK", "NotYetError", "Watch"]
 
 EVERY = 0.5  # seconds between two looks
-LOOK = 0.25  # seconds that a look may take: a committer may wait for its turn
-LOOKED_AT = 60.0  # seconds after the last look that a campaign is still followed
-AHEAD = 5.0  # seconds that it is followed before the first look
-FRESH = 1.0  # seconds that a view is shown before there is a new one
-REST = 2.0  # times as long as it worked the thread rests
+LOOK = 0.25  # largest number of seconds of a look: a committer may wait for its turn
+LOOKED_AT = 60.0  # seconds after the last request in which a campaign is followed
+AHEAD = 5.0  # seconds in which it is followed before the first request
+FRESH = 1.0  # seconds after which a view is renewed
+REST = 2.0  # the thread pauses for so many times as long as it worked
 
 
 class Opening(NamedTuple):
-    """What is done before a campaign can be shown, and how far it is."""
+    """The current step of opening a campaign, and its progress."""
 
     what: str
     done: int = 0  # events
-    of: int = 0  # events; 0 if that is not known
+    of: int = 0  # events; 0 if unknown
 
     def __str__(self) -> str:
         return self.what + (f": {count(self.done)} of {count(self.of)} events" * bool(self.of))
@@ -47,20 +47,20 @@ class NotYetError(TightropeError):
 
 
 class Followed:
-    """A history, what came of it last, and who waits for it."""
+    """A history, its last view, and the requests that wait for it."""
 
     def __init__(self, history: History) -> None:
         self.history = history
         self.view: View | None = None
-        self.made = self.seen = 0.0  # when the view was made, and when it was last found true
+        self.made = self.seen = 0.0  # when the view was made, and last confirmed
         self.error: TightropeError | None = None
         self.wanted = self.began = time.monotonic()
-        self.asked = 0  # looks at the end of the log that were asked for
-        self.answered = 0  # and were had
+        self.asked = 0  # requested looks at the end of the log
+        self.answered = 0  # looks that were done
 
 
 class Watch:
-    """One thread that follows the campaigns somebody looks at."""
+    """One thread that follows the campaigns with open pages."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Watch:
     ) -> None:
         """``ending``: whether the store is about to be closed.
 
-        ``opening``: how far a campaign is opened; see ``Service.opening``.
+        ``opening``: the progress of opening a campaign; see ``Service.opening``.
         """
         self._opening = opening
         self.store, self._look, self._ending, self._estimates = store, look, ending, estimates
@@ -83,11 +83,11 @@ class Watch:
         self._ended = False
 
     def look(self, name: str, wait: float = 0.2, fresh: bool = False) -> View:
-        """The campaign as it is, or was a moment ago; raises if it could never be followed.
+        """The current view of a campaign; raises if it could never be followed.
 
-        Waits at most ``wait`` seconds for a newer view than the one there is, or for the first one;
-        if there is none by then, a ``NotYetError``. ``fresh``: all that is committed now has to be
-        in it, if it comes in time.
+        Waits at most ``wait`` seconds for a newer view or the first one; raises a ``NotYetError``
+        if there is none by then. ``fresh``: the view includes all committed events, if it comes in
+        time.
         """
         with self._changed:
             one = self._followed.get(name)
@@ -118,7 +118,7 @@ class Watch:
         return Followed(History(self.store, name, self._look, self._estimates))
 
     def want(self, names: Sequence[str]) -> None:
-        """Begin to follow campaigns that may be looked at; for some seconds, if nobody does."""
+        """Start to follow campaigns in advance; stops after some seconds without a request."""
         with self._changed:
             for name in names:
                 if name not in self._followed:
@@ -127,7 +127,7 @@ class Watch:
                     self._start()
 
     def end(self) -> None:
-        """Let the thread end."""
+        """End the thread."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
@@ -164,7 +164,7 @@ class Watch:
                 time.sleep(min(worked * (0.5 if waits else REST), 0.1))
 
     def _step(self, one: Followed) -> bool:
-        """Some work for one campaign; whether there is more."""
+        """Do some work for one campaign; returns whether more is left."""
         history, want = one.history, one.asked
         waits = want > one.answered
         try:
@@ -180,9 +180,9 @@ class Watch:
                 one.answered, one.seen = want, time.monotonic()
             one.error = None
             return refined
-        except TimeoutError:  # it has not been opened yet, or waits for its turn
+        except TimeoutError:  # the campaign is not open yet, or waits for its turn
             return False
-        except Exception as error:  # a page must say so rather than wait for ever
+        except Exception as error:  # the page shows the error instead of waiting for ever
             told = f"campaign {history.name!r}: {type(error).__name__}: {error}"
             one.error = error if isinstance(error, TightropeError) else HaltedError(told)
             one.answered, one.seen = want, time.monotonic()
@@ -193,7 +193,7 @@ class Watch:
 
     @staticmethod
     def _news(history: History, view: View) -> bool:
-        """Whether a view would show something else."""
+        """Whether a new view would differ."""
         if view.error is not None or history.now is None or view.estimate is not history.estimate:
             return True
         shown = view.status["events"], view.generation, view.whole

@@ -29,6 +29,7 @@ tightrope campaign status router.db november
             views.list_,
         ),
         "change": changes.CHANGING,
+        "change arms and types": changes.ARMS,
         "correct": (tickets.quarantine, tickets.amend, changes.notes),
         "keep": (views.verify, views.export, changes.backup, changes.restore, changes.archive),
     },

@@ -118,6 +118,11 @@ def arm_of(campaign: tightrope.Campaign, text: str) -> int | str:
     return int(text) if text.isdecimal() and text not in names else text
 
 
+def types_of(text: str) -> list[str]:
+    """Types of requests by name, from words between commas."""
+    return [word.strip() for word in text.split(",")]
+
+
 def penalty_of(given: Sequence[str]) -> float | dict[str, float] | None:
     """Penalties by name; one alone may be without."""
     if len(given) == 1 and "=" not in given[0]:

@@ -28,6 +28,7 @@ from tightrope.shell.campaigns.access import (
     stored,
     task_of,
     trust,
+    types_of,
 )
 from tightrope.shell.commands import Argument, Command
 from tightrope.shell.named import by_name, limits_of, named
@@ -72,6 +73,8 @@ def _example(
     form: ShellForm,
 ) -> list[str]:
     """The words of an example after the campaign's name: those that are needed."""
+    if form.example:
+        return form.example.split()
     words = ["sonnet"] if kind.place() else []
     words += [VALUES[how.kind] for one, how in fields if form.takes or one.required]
     return (
@@ -137,6 +140,7 @@ def change(
     expire_after: float | None = None,
     per_day: PerDay = None,
     on_overrun: OnOverrun | None = None,
+    types: str | None = None,
     archive: Sequence[str] = (),
 ) -> int:
     """Change the limits, the policy or other terms of a campaign.
@@ -149,12 +153,13 @@ def change(
     limit [NAME=]X[%][/pull|/cost|/reward|/total]: new limit; X alone keeps what the limit is per
     expire_after SECONDS: time to wait for the report of a new ticket
     on_overrun pause|alert: what follows an overrun from now on
+    types NAME,...: types of requests from now on; earlier requests count for each in turn
     archive FILE: archived events, for a new policy to learn from
     """
     given = {"policy": policy, "expire_after": expire_after, "per_day": per_day}
-    wanted = {**given, "on_overrun": on_overrun}
+    wanted = {**given, "on_overrun": on_overrun, "contexts": types and types_of(types)}
     if not limit and not any(one is not None for one in wanted.values()):
-        options = "--limit, --policy, --expire-after, --per-day or --on-overrun"
+        options = "--limit, --policy, --expire-after, --per-day, --on-overrun or --types"
         raise InputError(f"change: must have {options}")
     with opened(at) as campaign:
         limits = limits_of(limit, task_of(campaign).limit_names) if limit else None
@@ -229,7 +234,7 @@ def archive(at: AtCampaign, file: str, *, before: int) -> int:
     return answer(at.json, {"file": file, "events": count}, [words])
 
 
-CHANGING: tuple[Command, ...] = (
-    *(made(kind, form) for kind in CHANGES for form in kind.commands),
-    change,
-)
+MADE: tuple[Command, ...] = tuple(made(kind, form) for kind in CHANGES for form in kind.commands)
+OF_ARMS = ("add-arm", "retire-arm", "reprice", "merge-types")
+ARMS = tuple(one for one in MADE if one.__name__ in OF_ARMS)
+CHANGING = (*(one for one in MADE if one.__name__ not in OF_ARMS), change)

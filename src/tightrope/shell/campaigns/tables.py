@@ -66,6 +66,7 @@ def print_status(status: Mapping[str, Any], task: tightrope.Task, means: Means) 
     print_lines([f"reward {number(status['reward'], 6)}", *_troubles(status)])
     _print_limits(status, task)
     _print_arms(status["arms"], task.channels, means)
+    _print_types(status, task)
 
 
 def _ticket_counts(status: Mapping[str, Any]) -> str:
@@ -133,6 +134,29 @@ def _print_arms(
     _print(headings, rows, lines=more)
 
 
+def _print_types(status: Mapping[str, Any], task: tightrope.Task) -> None:
+    """The types of requests: their shares, what they earn and break, and the pulls of each arm."""
+    if not (types := status.get("types")):
+        return
+    names = task.names[:MOST_ARMS]
+    headings = [
+        "type",
+        "requests",
+        "share",
+        "mean reward",
+        *(f"mean {m}" for m in task.limit_names),
+    ]
+    rows = []
+    for one in types:
+        sums = [one["reward"], *one["penalties"].values()]
+        means = [number(total / one["told"]) if one["told"] else NOTHING for total in sums]
+        pulls = [f"{one['pulls'][name]:,}" for name in names]
+        row = [in_table(one["type"]), f"{one['asked']:,}", f"{100.0 * one['share']:.1f} %"]
+        rows.append([*row, *means, *pulls])
+    changed = ["the mix of types has changed among the last requests"] * status["mix_changed"]
+    _print([*headings, *map(in_table, names)], rows, lines=changed)
+
+
 def print_why(why: Why) -> None:
     """What was known when an arm was chosen."""
     at = why.at.strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -141,13 +165,18 @@ def print_why(why: Why) -> None:
     more = f" and {len(why.among) - MOST_ARMS:,} more" * (len(why.among) > MOST_ARMS)
     print_lines(
         [
-            f"{why.id}: {why.arm!r} was chosen {by}, {at}, event {why.event:,}",
+            f"{why.id}: {why.arm!r} was chosen{_for_type(why.context)} {by}, {at}, event"
+            f" {why.event:,}",
             f"among {', '.join(others)}{more}, with {why.free:,.9g} of the budget free",
         ]
     )
     channels = [key for key in why.arms[0] if key not in ("arm", "pulls", "in_flight")]
     means = [[one[channel] for channel in channels] for one in why.arms]
     _print_arms(why.arms, channels, means, why.arm)
+
+
+def _for_type(context: str | None) -> str:
+    return "" if context is None else f" for type {context!r}"
 
 
 def print_list(campaigns: Sequence[Mapping[str, Any]]) -> None:
@@ -194,9 +223,10 @@ def ticket_words(ticket: tightrope.Ticket) -> str:
     """A ticket in a line."""
     if ticket.state != "open":
         return f"{ticket.id}: {ticket.arm!r}, already {ticket_state(ticket)}"
+    kind = _for_type(ticket.context)
     held = f"{ticket.reserved:,g} is reserved" if ticket.reserved else "nothing is reserved"
     by = ticket.expires_at.strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"{ticket.id}: pull {ticket.arm!r}; {held}, report by {by}"
+    return f"{ticket.id}: pull {ticket.arm!r}{kind}; {held}, report by {by}"
 
 
 def ticket_state(ticket: tightrope.Ticket) -> str:

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import tightrope
@@ -30,6 +30,7 @@ from tightrope.shell.campaigns.access import (
     stored,
     task_of,
     ticket_after,
+    types_of,
 )
 from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name
@@ -70,19 +71,25 @@ def create(
     task: ProblemName,
     budget: float,
     policy: PolicyName | None = None,
+    types: str | None = None,
     terms: Terms,
 ) -> int:
     """Create a campaign from a task, a budget and a policy.
 
     tightrope campaign create router.db november --task task.toml --budget 50
+    tightrope campaign create router.db november --task task.toml --budget 50 --types math,code
 
     task FILE: a task's or problem's TOML file, or a ready problem's name
     budget B: budget in the task's unit of cost
     policy: default resolve
+    types NAME,...: types of requests, which ask --context names; default those of the task
     """
     from tightrope.problem.ready import load_task
 
-    wanted = {"task": load_task(task), "budget": budget, "policy": policy, **vars(terms)}
+    known = load_task(task)
+    if types is not None:
+        known = replace(known, contexts=types_of(types))
+    wanted = {"task": known, "budget": budget, "policy": policy, **vars(terms)}
     name = at.campaign
     with redirect_stdout(sys.stderr), brief():
         with warnings.catch_warnings():
@@ -108,6 +115,7 @@ def ask(
     *,
     id: str | None = None,
     eligible: Annotated[Sequence[str] | None, Argument(many=True)] = None,
+    context: Sequence[str] = (),
     count: int | None = None,
     expire_after: float | None = None,
 ) -> int:
@@ -116,23 +124,29 @@ def ask(
     The same --id again returns the same ticket.
 
     tightrope campaign ask router.db november
+    tightrope campaign ask router.db november --context math
     tightrope campaign ask router.db november --eligible haiku sonnet --json
 
     id: your own id for this decision
     eligible ARM: arms that may be pulled this time, by name or number; default all
+    context NAME: type of the request, if the task has types; with --count one for all, or one each
     count: number of tickets; fewer if the budget ends
     expire_after SECONDS: time to wait for the report; default the campaign's
     """
     if count is not None and id is not None:
         raise InputError(f"--count {count}: must not come with --id")
+    kinds = [*context] * (count or 1) if len(context) == 1 else [*context]
+    if kinds and len(kinds) != (count or 1):
+        allowed = f"must come once, or {count} times" if count else "must come once"
+        raise InputError(f"--context {context[-1]}: {allowed}, not {len(kinds)} times")
     out = sys.stdout
     with opened(at) as campaign:
         arms = None if eligible is None else [arm_of(campaign, text) for text in eligible]
         wanted: dict[str, Any] = {"eligible": arms, "expire_after": expire_after}
         if count is None:
-            tickets = [campaign.ask(id, **wanted)]
+            tickets = [campaign.ask(id, **wanted, context=kinds[0] if kinds else None)]
         else:
-            tickets = campaign.ask_many(count, **wanted)
+            tickets = campaign.ask_many(count, **wanted, contexts=kinds or None)
         with redirect_stdout(out):  # before anything else can go wrong
             rows = [one.table() for one in tickets]
             printed = rows[0] if count is None else rows

@@ -8,7 +8,7 @@
   const all = (what, where = document) => [...where.querySelectorAll(what)];
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
 
-  // Colours: as the system has them, light, dark.
+  // Theme: system, light or dark.
   const NAMES = { system: ["◐", "System"], light: ["○", "Light"], dark: ["●", "Dark"] };
   const theme = find("#theme");
   const showTheme = () => {
@@ -22,7 +22,7 @@
   theme.addEventListener("click", () => {
     const next = { system: "light", light: "dark", dark: "system" }[root.dataset.theme || "system"];
     if (next === "system") delete root.dataset.theme; else root.dataset.theme = next;
-    try { localStorage.setItem("theme", next); } catch { /* it lasts as long as the page */ }
+    try { localStorage.setItem("theme", next); } catch { /* then it lasts until the page is closed */ }
     showTheme();
     draw(true);
   });
@@ -53,7 +53,7 @@
   document.body.addEventListener("htmx:afterRequest", (event) => { if (polled(event)) answered(event.detail.successful); });
   document.body.addEventListener("htmx:sendError", (event) => { if (polled(event)) answered(false); });
 
-  // A part that is as it was stays: what is selected in it, and what is read aloud of it.
+  // Unchanged parts are not swapped, so selections and screen readers are not disturbed.
   const written = new Map();
   document.body.addEventListener("htmx:oobBeforeSwap", (event) => {
     const id = event.detail.target.id, text = event.detail.fragment.firstElementChild?.outerHTML ?? event.detail.fragment.textContent;
@@ -62,7 +62,7 @@
     const open = event.detail.target.contains(document.activeElement) ? document.activeElement.id : "";
     if (open) setTimeout(() => { if (document.activeElement === document.body) document.getElementById(open)?.focus(); });
   });
-  // Only what a campaign has come to is said aloud, not every number.
+  // Screen readers announce changes of state only, not every number.
   let announced = find("#poll")?.dataset.announce;
   document.body.addEventListener("htmx:oobAfterSwap", (event) => {
     if (event.detail.target.id !== "poll") return;
@@ -70,7 +70,7 @@
     if (now && now !== announced) find("#said").textContent = announced = now;
   });
 
-  // What the list is filtered by is in its address, too.
+  // The filter of the list is part of the URL.
   const filter = find("#filter");
   for (const kind of ["input", "change"]) filter?.addEventListener(kind, () => {
     const asked = [...new FormData(filter)].filter(([, value]) => value);
@@ -96,7 +96,7 @@
   });
   document.body.addEventListener("htmx:beforeRequest", (event) => all("button", event.target).forEach((one) => { one.disabled = true; }));
   document.body.addEventListener("htmx:afterRequest", (event) => all("button", event.target).forEach((one) => { one.disabled = false; }));
-  document.addEventListener("keydown", (event) => {  // a link that is a button answers to the space bar
+  document.addEventListener("keydown", (event) => {  // links that act as buttons react to the space bar
     if (event.key === " " && event.target.matches?.("a[role=button]")) { event.preventDefault(); event.target.click(); }
   });
   if (location.search.includes("done=")) history.replaceState(null, "", location.pathname);
@@ -116,7 +116,7 @@
       if (!answer.ok) return;
       merge(await answer.json());
       draw(false);
-    } catch { /* the other look says so */ } finally { asking = false; }
+    } catch { /* the other request reports it */ } finally { asking = false; }
   }
 
   function merge(more) {
@@ -167,7 +167,7 @@
     [0.001, ":{ss}.{fff}", "\n{D} {MMM} {HH}:{mm}", null, "\n{D} {MMM} {HH}:{mm}", null, "\n{HH}:{mm}", null, 1],
   ];
 
-  // What of the values is worth the height: for a rate, not the wide band of the first pulls.
+  // The range of the vertical axis; of a rate without the wide band of the first pulls.
   function extent(name, chart) {
     if (name === "shares") return [0, 1];
     let low = Infinity, high = -Infinity;
@@ -193,7 +193,7 @@
     return [first, to];
   }
 
-  function ahead(u) {  // where the spending leads, if it goes on like this
+  function ahead(u) {  // the projected spending
     if (!curves.ahead) return;
     const [[x0, y0], [x1, y1]] = curves.ahead, c = u.ctx;
     c.save();
@@ -211,7 +211,7 @@
     c.restore();
   }
 
-  // A limit holds up to the right edge of its chart, as far as the projection goes.
+  // Limits extend to the right edge of the chart, as far as the projection.
   function limits(u, chart) {
     const c = u.ctx, right = u.bbox.left + u.bbox.width, count = curves.t.length;
     for (const one of chart.series.filter((some) => some.look === "limit")) {
@@ -230,7 +230,7 @@
     }
   }
 
-  // Where an area has room for its name: the place in it with the most height over the name's width.
+  // The place in an area with the most room for its name.
   function place(u, low, high, half) {
     let best = null;
     for (let step = 1; step < 20; step++) {
@@ -277,11 +277,11 @@
     const area = chart.series[0].look === "area";
     const listed = area ? [...chart.series].reverse() : chart.series;
     return listed.map((one) => {
-      const stroke = colour(tint(one)), points = { show: false };
+      const stroke = colour(tint(one)), points = { show: false }, paths = uPlot.paths.stepped({ align: 1 });
       if (one.look === "low" || one.look === "high") return { stroke: "transparent", points };
       if (area) return { stroke: colour("--card"), fill: mixed(tint(one), 82), width: 1, points };
-      if (one.look === "limit") return { stroke, width: 1.5, dash: [6, 4], points };
-      if (one.look === "thin") return { stroke: mixed(tint(one), 55), width: 1, points };
+      if (one.look === "limit") return { stroke, width: 1.5, dash: [6, 4], points, paths };
+      if (one.look === "thin") return { stroke: mixed(tint(one), 55), width: 1, points, paths };
       return { stroke, width: 2, points: { show: curves.t.length < 3 } };
     });
   }
