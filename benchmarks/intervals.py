@@ -16,7 +16,7 @@ import csv
 import math
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,7 +34,7 @@ from tightrope import (
     simulate,
 )
 
-__all__ = ["PROBLEMS", "Row", "measured", "on_grid", "over_interval"]
+__all__ = ["PROBLEMS", "Row", "measured", "on_grid", "over_interval", "save"]
 
 GRIDS = (5, 10, 20, 50)
 PRICES = 12  # equally likely prices that stand for a uniform one
@@ -106,7 +106,7 @@ PROBLEMS = {
 
 
 def over_interval(case: Case, points: int = 101) -> Problem:
-    """The problem over the interval; the smallest number is above 0."""
+    """The problem over the interval."""
     return Problem(Interval(0.0, 1.0, "number", points), arm=case.arm, limits={"bad": case.limit})
 
 
@@ -163,15 +163,23 @@ def main(arguments: list[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     found = list(_rows(given))
     if given.csv:
-        with open(given.csv, "w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file)
-            writer.writerow(Row.__dataclass_fields__)
-            for row in found:
-                writer.writerow([_text(value) for value in vars(row).values()])
+        save(found, given.csv)
 
 
-def _text(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def save(rows: Sequence[Row], path: str) -> None:
+    """A line per problem and budget: what each belief earned, its error, and its violation."""
+    cells: dict[tuple[str, float], dict[str, object]]
+    cells = {(row.problem, row.budget): {"runs": row.runs} for row in rows}
+    for row in rows:
+        numbers = {"": row.earned, " error": row.error, " above": row.above}
+        named = {f"{row.belief}{what}": f"{value:.2f}" for what, value in numbers.items()}
+        cells[row.problem, row.budget] |= named
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        first = next(iter(cells.values()))
+        writer = csv.DictWriter(file, ["problem", "budget", *first])
+        writer.writeheader()
+        for (problem, budget), found in cells.items():
+            writer.writerow({"problem": problem, "budget": f"{budget:g}", **found})
 
 
 def _rows(given: argparse.Namespace) -> Iterator[Row]:

@@ -28,14 +28,14 @@ class SpacedController(Controller):
     def _rows(self, eligible: object) -> list[int] | None:
         return None if eligible is None else self.space.within(eligible)
 
-    def ask(self, eligible: object = None) -> Any:
+    def ask(self, eligible: Any = None, context: str | None = None) -> Any:
         """The number to try next; a tuple in a box. It is in flight until reported or voided.
 
         ``eligible``: a range, such as (0.5, 2.0), or ranges by name.
         """
-        return self.space.value(super().ask(self._rows(eligible)))
+        return self.space.value(super().ask(self._rows(eligible), context))
 
-    def ask_many(self, count: int, eligible: object = None) -> list[Any]:
+    def ask_many(self, count: int, eligible: Any = None) -> list[Any]:
         """The next ``count`` numbers, each decided with the earlier ones in flight."""
         return [self.ask(eligible) for _ in range(count)]
 
