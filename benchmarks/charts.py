@@ -1,4 +1,4 @@
-"""The charts of docs/arena.md and docs/benchmarks.md, from the numbers in docs/data.
+"""The charts of the arena, the benchmarks and numbers as arms, from the numbers in docs/data.
 
     python -m benchmarks.charts [arena.png benchmark-gpu.png ...]
 
@@ -21,8 +21,8 @@ __all__ = ["CHARTS", "draw", "draw_all"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH, LINE, EDGE = 7.0, 0.27, 1.05  # inches: of a chart, of a row, of axis and legend
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")  # Okabe and Ito
-MARKERS = ("o", "D", "^", "s")
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # Okabe and Ito
+MARKERS = ("o", "D", "^", "s", "v")
 FEW = 8  # rows of a chart that shows its values, if a panel has one column
 
 Row = dict[str, str]
@@ -87,6 +87,18 @@ CHARTS = {
                 high=45,
             )
             for name in ("equal", "swap", "rare", "many", "routing")
+        ),
+    ),
+    "intervals.png": Chart(
+        "intervals",
+        "{problem}, budget {budget}",
+        (
+            Panel(
+                "reward, % of the best mixture over the interval",
+                {"the interval": "smooth", **{f"{k} arms": f"{k}" for k in (5, 10, 20, 50)}},
+                log=False,
+                high=100.0,
+            ),
         ),
     ),
     "benchmark-gpu.png": Chart(

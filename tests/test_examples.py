@@ -158,6 +158,12 @@ def test_live(printed):
     assert number(r"bad answers per question: NUMBER", printed) == pytest.approx(0.05, abs=0.01)
 
 
+def test_bidding(printed):
+    assert 0.3 < number("mean bid: NUMBER, where 0.6 is the best bid", printed) < 0.6
+    assert number("dollars per sale: NUMBER", printed) < 1.2
+    assert number("sales: .*, NUMBER% of the best", printed) > 80
+
+
 def test_client(printed):
     spent = number(r"(?m)^\d+ answers for NUMBER cents, \d+ never executed$", printed)
     assert 48.8 <= spent <= 50.0, "one largest cost below the budget, and never above it"

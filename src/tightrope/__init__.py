@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from tightrope.policies import parse_policy as parse_policy
     from tightrope.problem import Arm as Arm
     from tightrope.problem import Change as Change
+    from tightrope.problem import Interval as Interval
     from tightrope.problem import Limit as Limit
-    from tightrope.problem import Phase as Phase
     from tightrope.problem import Problem as Problem
     from tightrope.problem import Scales as Scales
     from tightrope.problem import Share as Share
@@ -88,7 +88,7 @@ _LAZY = {
         "optimum.pi_star": "oracle",
         "policies": "ChoicePolicy IndexPolicy LyOff LyOn Policy Resolve Setup Stationary"
         " limits_of parse_policy",
-        "problem": "Arm Change Limit Phase Problem Scales Share Task Types",
+        "problem": "Arm Change Interval Limit Problem Scales Share Task Types",
         "problem.distributions": "Bernoulli Beta Constant CostAbove Discrete Empirical"
         " TruncatedNormal TwoPoint Uniform",
         "problem.ready": "load_problem ready_names ready_problem",
@@ -112,6 +112,7 @@ _MOVED = {
         " InformedPolicy LagrangeBwK LinConKLUCB LinConTS LyOnTS LyOnWilson OmegaUCB OptPessLP"
         " PessimisticOptimistic PrimalDualBwK SWUCBLP TSLP UCBBwI UCBLP UniformRandom",
         "data": "bootstrap evaluate_mixture",
+        "problem": "Phase",
         "problem.outcomes": "Law",
         "problem.ready": "load_task",
         "engine": "Trajectory",

@@ -60,6 +60,10 @@ class MovingRun(LiveRun):
         """The rows of an arm: itself, or one for each type."""
         return (arm,)
 
+    def numbers_of(self, eligible: Iterable[int | str]) -> tuple[int, ...]:
+        """The numbers of eligible arms, in order."""
+        return tuple(sorted({self.number_of(arm) for arm in eligible}))
+
     def arm_name(self, arm: int) -> str:
         """The name of an arm by its number."""
         return self.task.names[arm]

@@ -13,6 +13,7 @@ from tightrope.live.core import Core
 from tightrope.live.events import Event
 from tightrope.live.kinds import Created, Told, TypeAdded, in_context
 from tightrope.live.past import spread
+from tightrope.live.spaced import by_place
 from tightrope.live.typed import TypedController
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import stored_policy
@@ -50,7 +51,7 @@ class Relearning:
         few = core.ledger.told < FEW
         budget = core.controller.budget
         seed = first.body.seed
-        self.controller = Controller(task, chosen, budget, seed=seed, background=few)
+        self.controller = by_place(task)(task, chosen, budget, seed=seed, background=few)
         self.types = as_types(task.contexts)
         if first.body.past:
             self.controller.learn_sums(spread(first.body.past, self.types))

@@ -61,8 +61,12 @@ class Controller(MovingRun):
     """
 
     def __new__(cls, task: Any = None, *_: Any, **__: Any) -> Any:
-        """One for requests with types, where the task has contexts."""
+        """One for requests with types, or for numbers, where the task has contexts or a space."""
         stated = getattr(task, "stated", None)
+        if stated is not None and stated.space is not None:
+            from tightrope.live.spaced import SpacedController
+
+            return object.__new__(SpacedController)
         if stated is None or stated.whole.contexts is None:
             return object.__new__(cls)
         from tightrope.live.typed import TypedController

@@ -45,6 +45,7 @@ from tightrope.live.reservations import (
     is_price,
     reservations,
 )
+from tightrope.live.spaced import PointController
 from tightrope.live.typed import TypedController
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import code_of, stored_policy
@@ -450,7 +451,7 @@ def restored(state: bytes, text: str, code: str, policy: Policy | None) -> Contr
         except PolicyError as error:
             missing = error
     try:
-        return Controller.restore(state, policy, background=True)
+        return PointController.restore(state, policy, background=True)
     except InputError as error:
         raise missing or error from None
 

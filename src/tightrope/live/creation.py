@@ -23,7 +23,6 @@ from tightrope.live.arguments import (
     positive,
 )
 from tightrope.live.campaign import Campaign
-from tightrope.live.controller import Controller
 from tightrope.live.core import (
     ON_OVERRUN,
     STOPS,
@@ -37,6 +36,7 @@ from tightrope.live.kinds import Created
 from tightrope.live.ledger import Account, moved, tick_digits
 from tightrope.live.past import PastData, PastSums, past_sums
 from tightrope.live.reservations import hard_totals, reservations, uncapped
+from tightrope.live.spaced import by_place
 from tightrope.live.stores import Saved, Store, open_store
 from tightrope.live.writer import Writer
 from tightrope.policies.aim import aim_of
@@ -181,7 +181,7 @@ def _create(
     past: list[PastSums],
 ) -> None:
     """Write a campaign's first event, if no other process was faster."""
-    controller = Controller(task, policy, budget, seed=seed, background=True)
+    controller = by_place(task)(task, policy, budget, seed=seed, background=True)
     if past:
         controller.learn_sums(past)
     known = controller.task

@@ -51,6 +51,12 @@ class Ticket(NamedTuple):
     state: str = "open"  # or told, voided, expired, quarantined
     context: str | None = None  # the type of the request, where the task has contexts
 
+    @property
+    def value(self) -> float | tuple[float, ...]:
+        """The number of an arm over an interval; a tuple over a box."""
+        given = tuple(float(part) for part in self.arm.split(","))
+        return given[0] if len(given) == 1 else given
+
     @classmethod
     def of(cls, core: Core, id: str, found: Open) -> Ticket:
         """The ticket with this id, in flight or past."""

@@ -146,7 +146,7 @@ class Writer(ChangeWriter):
     def _numbers(self, eligible: Sequence[int | str]) -> tuple[int, ...]:
         if isinstance(eligible, str) or not isinstance(eligible, Iterable) or not len(eligible):
             raise InputError(f"eligible = {shown(eligible)}: must be a list of arms")
-        return tuple(sorted({self.core.controller.number_of(arm) for arm in eligible}))
+        return self.core.controller.numbers_of(eligible)
 
     # Reports.
 

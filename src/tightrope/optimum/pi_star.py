@@ -26,10 +26,11 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 from tightrope.callers import also_called
 from tightrope.errors import InfeasibleError, ProblemError
-from tightrope.problem import Moments, Problem, require_unchanging
+from tightrope.problem import Moments, Problem, Space, require_unchanging
 from tightrope.problem.mixtures import (
     INFEASIBLE,
     ROUNDING,
@@ -68,6 +69,8 @@ class Oracle:
     and ``cost_share`` [K] sum to 1.
     ``arm_names`` [K] and ``limit_names`` [M] are the problem's. If requests have T types,
     ``by_type`` [T, K] has the pull shares for each type, which sum to 1; ``type_names`` [T].
+    If the arms are points of an interval or a box, ``error`` is by how much the best mixture over
+    all its numbers may exceed ``reward_rate``; see ``oracle``.
 
     >>> from tightrope import oracle, ready_problem
     >>> best = oracle(ready_problem("paper"))
@@ -84,6 +87,7 @@ class Oracle:
     limit_names: tuple[str, ...]
     by_type: Floats | None = field(default=None, repr=False)
     type_names: tuple[str, ...] = field(default=(), repr=False)
+    error: float | None = None
 
     @property
     def shares_by_type(self) -> dict[str, list[float]]:
@@ -113,6 +117,11 @@ def oracle(problem: Problem, budget: float | None = None) -> Oracle:
     ProblemError if the arms change; then use the oracle of each of ``problem.phases``. ``budget``
     is needed only for limits in total. With contexts, the policy sees the type of each request.
 
+    Over an interval or a box, the mixture is one of the grid's points. Where means are linear
+    between the points, no other number does better: a number between two points is as good as a
+    mixture of them. Otherwise ``error`` bounds what is missed, if the curves are smooth: it follows
+    from their second differences and the multipliers.
+
     >>> from tightrope import oracle, ready_problem
     >>> best = oracle(ready_problem("paper"))
     >>> best.pull_share.round(4).tolist(), [round(value, 6) for value in best.multiplier]
@@ -122,10 +131,33 @@ def oracle(problem: Problem, budget: float | None = None) -> Oracle:
     mixture, cost_share = best_arms(there), np.zeros(len(there.row_moments.cost))
     cost_share[mixture.members] = mixture.weights
     best = _in_units(there, cost_share, mixture.multiplier)
+    if problem.space is not None:
+        return replace(best, error=_error(there, problem.space, mixture))
     if problem.contexts is None:
         return best
     by_type = best.pull_share[np.newaxis] if best.by_type is None else best.by_type
     return replace(best, by_type=by_type[merged], type_names=tuple(problem.shares))
+
+
+def _error(problem: Problem, space: Space, best: BestMixture) -> float:
+    """By how much a number between the points may beat the best mixture, in the user's units.
+
+    At the multipliers lambda and the reward rate V, h = R - lambda (Y - c X) - V X of a pull is at
+    most 0 at every point. Between two points h exceeds its interpolation by at most an eighth of
+    its second difference, if the curves are smooth; a pull with h > 0 gains at most h / X.
+    """
+    moments = problem.row_moments
+    above = moments.reward_rate - (moments.penalty_rate - moments.limits) @ best.multiplier
+    shape = (space.points or 0,) * space.side_count
+    value = ((above - best.reward) * moments.cost).reshape(shape)
+    bulge = np.zeros(shape)
+    for side in range(space.side_count):
+        bent = np.maximum(-np.diff(value, 2, axis=side), 0.0)
+        wide = [(2, 2) if one == side else (0, 0) for one in range(space.side_count)]
+        near = np.pad(bent, wide, mode="edge")  # a cell's ends, and theirs
+        bulge += sliding_window_view(near, 3, axis=side).max(axis=-1) / 8.0
+    gain = (value + bulge).ravel() / moments.cost
+    return max(float(gain.max()), 0.0) * problem.scales.reward / problem.scales.cost
 
 
 def at_budget(problem: Problem, budget: float | None) -> Problem:

@@ -23,7 +23,7 @@ from tightrope.policies.parts.rates import (
     rate_and_width,
     smallest_cost,
 )
-from tightrope.problem import Known, Task
+from tightrope.problem import Interval, Known, Task
 
 __all__ = ["LyOn"]
 
@@ -80,12 +80,18 @@ class LyOn(IndexPolicy):
         return "smallest cost" if self.mu_min is None else ""
 
     def for_task(self, known: Known) -> Policy:
-        """The form for requests with types, or itself."""
-        if known.stated.contexts is None:
-            return self
-        from tightrope.policies.typed_lyapunov import TypedLyOn
+        """The form for requests with types, or for numbers, or itself."""
+        task, values = known.stated, {one.name: getattr(self, one.name) for one in fields(self)}
+        if task.contexts is not None:
+            from tightrope.policies.typed_lyapunov import TypedLyOn
 
-        return TypedLyOn(**{field.name: getattr(self, field.name) for field in fields(self)})
+            return TypedLyOn(**values)
+        forgets = (self.window0, self.discount0) != (None, None)
+        if isinstance(task.space, Interval) and not forgets:
+            from tightrope.policies.zooming import ZoomingLyOn
+
+            return ZoomingLyOn(**values)
+        return self
 
     @property
     def schedule(self) -> Schedule:

@@ -67,7 +67,17 @@ from tightrope.policies.parts.rescue import (
 from tightrope.policies.state import Array, State, rows
 from tightrope.problem import Known, Task
 
-__all__ = ["Resolve", "ResolveScratch", "barrier", "curse"]
+__all__ = [
+    "Resolve",
+    "ResolveScratch",
+    "barrier",
+    "curse",
+    "decide_for_many",
+    "decide_for_one",
+    "look_around",
+    "noise_left",
+    "widened",
+]
 
 SHUT = 1e-6  # limits times this: no mixture keeps them, so the program violates least
 
@@ -153,7 +163,7 @@ class Resolve(ChoicePolicy):
         self.require("watch", "none with window0 or discount0", self.watch is None or not forgets)
 
     def for_task(self, known: Known) -> Policy:
-        """The form for requests with types, or the guarded policy, or itself.
+        """The form for requests with types or for numbers, or the guarded policy, or itself.
 
         The guard needs a risk, a limit and a declared safe arm.
         """
@@ -167,6 +177,10 @@ class Resolve(ChoicePolicy):
             from tightrope.policies.typed import TypedResolve
 
             return TypedResolve(**values)
+        if known.stated.space is not None:
+            from tightrope.policies.smooth import SmoothResolve
+
+            return SmoothResolve(**values)
         return self
 
     def _guarded(self, known: Known) -> bool:
@@ -270,7 +284,7 @@ def curse(arms: int) -> float:
 # Draws.
 
 
-def _noise(state: State, scratch: ResolveScratch) -> float:
+def noise_left(state: State, scratch: Any) -> float:
     """The share of noise left, from 1 to 0.
 
     Information is only useful for the remaining budget, so draws come closer to the expectations as
@@ -279,7 +293,7 @@ def _noise(state: State, scratch: ResolveScratch) -> float:
     return math.sqrt(max(state.remaining[0], 0.0) / scratch.budget[0])
 
 
-def _widened(noise: float, words: Array) -> float:
+def widened(noise: float, words: Array) -> float:
     """The noise of a step: in some steps draws are wider than the belief.
 
     An arm that looked bad by chance is then tried again even late in a long run.
@@ -287,7 +301,7 @@ def _widened(noise: float, words: Array) -> float:
     return noise * WIDER if hashed(words[1], 1) * COIN < WIDE else noise
 
 
-def _look(constants: Constants, state: State, scratch: ResolveScratch, words: Array) -> int:
+def look_around(constants: Constants, state: State, scratch: Any, words: Array) -> int:
     """A random arm at step t with the chance ``LOOKS`` / t; -1 otherwise or if it risks too much.
 
     Every arm is then pulled infinitely often as the budget grows, whatever its first outcomes;
@@ -330,10 +344,19 @@ def _choose_for_one(
     constants: Constants, state: State, scratch: ResolveScratch, words: Array
 ) -> int:
     """An arm, under one limit."""
-    look = _look(constants, state, scratch, words)
+    look = look_around(constants, state, scratch, words)
     if look >= 0:
         return look
-    noise, arms = _noise(state, scratch), scratch.arms
+    noise = noise_left(state, scratch)
+    draw_for_one(constants, state, scratch.arms, words[0], widened(noise, words))
+    return decide_for_one(constants, state, scratch, words, noise)
+
+
+def decide_for_one(
+    constants: Constants, state: State, scratch: Any, words: Array, noise: float
+) -> int:
+    """An arm by the drawn means, under one limit."""
+    arms = scratch.arms
     allowance, limit, ahead = state.remaining[1], state.limits[0], cost_ahead(state, arms)
     safest = _least(arms.cautious) & NOT_NEGATIVE
     low, spread, size = arms.rate[safest], arms.spread[safest], arms.more[MORE * safest + SIZE]
@@ -344,7 +367,6 @@ def _choose_for_one(
     promised = max(safe, LEAST_LIMIT * limit)
     if safe < 0.0:
         promised = SHUT * max(allowance / ahead, LEAST_LIMIT * limit)
-    draw_for_one(constants, state, arms, words[0], _widened(noise, words))
     _weigh(constants, state, scratch, safe, noise, 1)
     scratch.safe[0], scratch.promised[0] = safe, promised
     pair = best_pair(arms.reward, arms.penalty, promised)
@@ -377,12 +399,20 @@ def _choose_for_many(
     constants: Constants, state: State, scratch: ResolveScratch, words: Array
 ) -> int:
     """An arm, under any number of limits."""
-    look = _look(constants, state, scratch, words)
+    look = look_around(constants, state, scratch, words)
     if look >= 0:
         return look
-    noise, arms = _noise(state, scratch), scratch.arms
-    noisy, limited = _widened(noise, words), len(state.limits)
+    noise, arms = noise_left(state, scratch), scratch.arms
+    noisy, limited = widened(noise, words), len(state.limits)
     draw_for_many(constants, state, arms, words[0], noisy, limited, 0, len(arms.cost))
+    return decide_for_many(constants, state, scratch, words, noise)
+
+
+def decide_for_many(
+    constants: Constants, state: State, scratch: Any, words: Array, noise: float
+) -> int:
+    """An arm by the drawn means, under any number of limits."""
+    arms = scratch.arms
     standing = _promise(constants, state, scratch)
     _weigh(constants, state, scratch, standing, noise, len(state.limits))
     simplex(arms.reward, arms.penalty, scratch.promised, scratch.program)

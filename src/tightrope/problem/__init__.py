@@ -17,6 +17,7 @@ from tightrope.problem.limits import Kind, Limit, Share
 from tightrope.problem.named import channel_names
 from tightrope.problem.problem import Phase, Problem, require_unchanging
 from tightrope.problem.scales import Scales
+from tightrope.problem.spaces import Box, Interval, Space
 from tightrope.problem.tables import Moments, Tables
 from tightrope.problem.task import Task, holds_task
 from tightrope.problem.toml import table_of
@@ -25,7 +26,9 @@ __all__ = [
     "MOST_PULLS",
     "Arm",
     "BernoulliArms",
+    "Box",
     "Change",
+    "Interval",
     "Kind",
     "Known",
     "Limit",
@@ -34,6 +37,7 @@ __all__ = [
     "Problem",
     "Scales",
     "Share",
+    "Space",
     "Tables",
     "Task",
     "Types",

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tightrope.errors import ProblemError
 from tightrope.problem.arms import Arm, BernoulliArms
 from tightrope.problem.values import number, shown
 
-__all__ = ["Change", "within"]
+__all__ = ["Change", "standing_in", "within"]
 
 
 @contextmanager
@@ -52,3 +52,14 @@ class Change:
             raise ProblemError(f"arms = {shown(self.arms)}: must be a list of arms")
         if not isinstance(self.arms, BernoulliArms):
             object.__setattr__(self, "arms", tuple(self.arms))
+
+
+def standing_in(arms: Sequence[Arm], away: frozenset[int]) -> Sequence[Arm]:
+    """The arms, with the distributions of others in place of those that cannot be pulled."""
+    if not away:
+        return arms
+    there = [arm for k, arm in enumerate(arms) if k not in away]
+    return tuple(
+        replace(there[k % len(there)], name=arm.name) if k in away else arm
+        for k, arm in enumerate(arms)
+    )

@@ -15,8 +15,9 @@ from tightrope.errors import InputError, ProblemError, nearest
 from tightrope.names import in_table, listed
 from tightrope.problem.arms import Arm, BernoulliArms, as_arms, in_order, odds_of, row_columns
 from tightrope.problem.by_type import ByType, arms_by_type
-from tightrope.problem.changes import Change, within
+from tightrope.problem.changes import Change, standing_in, within
 from tightrope.problem.contexts import Types, shares_of
+from tightrope.problem.curves import Curve, arms_over
 from tightrope.problem.distributions import Bernoulli
 from tightrope.problem.from_logs import FromLogs
 from tightrope.problem.known import Known
@@ -25,6 +26,7 @@ from tightrope.problem.named import Named
 from tightrope.problem.problem_toml import problem_text, read_problem, save_problem
 from tightrope.problem.rows import Columns, Rows, rows_digest, rows_of
 from tightrope.problem.scales import UNSCALED, Scales
+from tightrope.problem.spaces import Space, space_of
 from tightrope.problem.tables import Moments, Tables, tables_of
 from tightrope.problem.task import Task
 from tightrope.problem.toml import table_of
@@ -80,7 +82,8 @@ class Problem(Known, FromLogs, ByType):
     A learning policy sees only ``task``. The declarations ``safe``, ``safe_rates`` and ``expected``
     may be wrong; ``costs``, ``known`` and ``skip`` must be true. ``contexts``: how often each type
     of request comes, by type, in any unit; ``arms`` is then a mapping from types to lists of arms
-    with the same names.
+    with the same names. ``arms`` can also be an :class:`Interval` or a box: ``arm`` is then a
+    function from a number to its ``Arm``, or arms by number, interpolated in between.
 
     >>> from tightrope import Arm, Bernoulli, Problem
     >>> bold = Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.8), penalty=Bernoulli(0.6))
@@ -105,11 +108,12 @@ class Problem(Known, FromLogs, ByType):
     caveat: str
     contexts: Named[float] | None  # shares that add up to 1
     further: tuple[Sequence[Arm], ...]  # the arms of the types after the first
+    space: Space | None
     _known: Task = field(init=False, repr=False, compare=False)  # without the declared facts
 
     def __init__(
         self,
-        arms: Sequence[Arm] | Mapping[str, Sequence[Arm]],
+        arms: Sequence[Arm] | Mapping[str, Sequence[Arm]] | Space,
         limit: float
         | str
         | Kind
@@ -131,14 +135,18 @@ class Problem(Known, FromLogs, ByType):
         caveat: str = "",
         contexts: Mapping[str, float] | None = None,
         further: Sequence[Sequence[Arm]] = (),
+        space: Space | None = None,
+        arm: Curve | None = None,
     ) -> None:
         """Takes many parameters because a task's are among them; those are by keyword."""
+        if isinstance(arms, Space):
+            space, arms = arms, arms_over(arms, arm)
         shares = None if contexts is None else Named(shares_of(contexts))
         arms, further = arms_by_type(arms, further, shares)
         arms = as_arms(arms)
         names = arms.names if isinstance(arms, BernoulliArms) else tuple(arm.name for arm in arms)
         declared: Any = {"safe": safe, "safe_rates": safe_rates, "expected": expected}
-        declared |= {"costs": costs, "known": known, "skip": skip}
+        declared |= {"costs": costs, "known": known, "skip": skip, "space": space_of(space)}
         types = None if shares is None else Types(tuple(shares))
         task = Task(names, limits, scales, name, limit=limit, contexts=types, **declared)
         self.__dict__.update(
@@ -236,7 +244,7 @@ class Problem(Known, FromLogs, ByType):
             return (Phase(0.0, 1.0, self),)
         starts = [0.0, *(change.at for change in self.changes)]
         pairs = zip(self.arms_by_phase, self.absences, strict=True)
-        there = [_there(some, away) for some, away in pairs]
+        there = [standing_in(some, away) for some, away in pairs]
         return tuple(
             Phase(start, end - start, self._with_arms(some))
             for start, end, some in zip(starts, [*starts[1:], 1.0], there, strict=True)
@@ -486,14 +494,3 @@ class Problem(Known, FromLogs, ByType):
         Returns the files' paths.
         """
         return save_problem(self, os.fspath(path))
-
-
-def _there(arms: Sequence[Arm], away: frozenset[int]) -> Sequence[Arm]:
-    """The arms, with the distributions of others in place of those that cannot be pulled."""
-    if not away:
-        return arms
-    there = [arm for k, arm in enumerate(arms) if k not in away]
-    return tuple(
-        replace(there[k % len(there)], name=arm.name) if k in away else arm
-        for k, arm in enumerate(arms)
-    )

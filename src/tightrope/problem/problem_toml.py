@@ -13,6 +13,7 @@ from tightrope.files import require_writable, whole_file, write_text
 from tightrope.problem.arms import Arm, row_columns
 from tightrope.problem.changes import Change, within
 from tightrope.problem.contexts import ARM_KEYS, shares_of
+from tightrope.problem.curves import arms_over
 from tightrope.problem.distributions import outcome_from_toml
 from tightrope.problem.limits import as_limit
 from tightrope.problem.named import channel_names
@@ -25,6 +26,7 @@ from tightrope.problem.rows import (
     read_parquet,
     write_parquet,
 )
+from tightrope.problem.spaces import space_of
 from tightrope.problem.task import FACT_KEYS, HEAD_KEYS, Task, holds_task, read_head
 from tightrope.problem.toml import alone, entries_text
 from tightrope.problem.values import at, known_keys, shown
@@ -132,7 +134,10 @@ def _arm_text(arm: Arm, task: Task, counts: bool) -> str:
     laws = _arm_table(arm, task, counts)
     named = entries_text(laws.pop("penalties", {}))
     lines = "".join(f"penalties.{line}\n" for line in named.split("\n") if line)
-    return entries_text({"name": arm.name} | laws) + lines
+    place: dict[str, object] = {"name": arm.name}
+    if task.space is not None:
+        place = {"at": task.space.point_of(arm.name)}
+    return entries_text(place | laws) + lines
 
 
 def _arm_table(arm: Arm, task: Task, counts: bool) -> dict[str, Any]:
@@ -184,6 +189,19 @@ def _read_for_type(table: dict[str, Any], k: int, name: str, laws: KnownLaws) ->
         return _read_arm(own | there, k, laws)
 
 
+def _read_points(tables: object, laws: KnownLaws) -> dict[Any, Arm]:
+    """The arms of some points of a space, by point."""
+    if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
+        raise ProblemError(f"arms = {shown(tables)}: must be [[arms]] tables")
+    found = {}
+    for k, table in enumerate(tables, start=1):
+        if "at" not in table:
+            raise ProblemError(f"arm {k}: must have at, its place in the space")
+        place = tuple(table["at"]) if isinstance(table["at"], list) else table["at"]
+        found[place] = _read_arm({key: table[key] for key in table if key != "at"}, k, laws)
+    return found
+
+
 def read_problem(
     table: dict[str, Any], rows: Rows | str | None
 ) -> tuple[dict[str, Any], FileOfRows | None]:
@@ -212,7 +230,9 @@ def read_problem(
     said, reader = _reader(table, rows)
     laws = KnownLaws(head.get("costs"), head.get("skip"), told, reader)
     arms: Any
-    if (contexts := head.get("contexts")) is None:
+    if (space := space_of(head.get("space"))) is not None:
+        arms = arms_over(space, _read_points(table.get("arms", []), laws))
+    elif (contexts := head.get("contexts")) is None:
         arms = read_arms(table.get("arms", []), "arms", laws)
     else:
         arms = _read_typed(table.get("arms", []), tuple(shares_of(contexts)), laws)

@@ -24,6 +24,7 @@ from tightrope.problem.limits import Kind, Share, as_limit, as_written
 from tightrope.problem.meaning import require_binding, warn_of_numbers
 from tightrope.problem.named import Named, NumberedNames, channel_names, check_names
 from tightrope.problem.scales import UNSCALED, Scales, quantity
+from tightrope.problem.spaces import Space, space_of
 from tightrope.problem.toml import alone, entries_text, table_of
 from tightrope.problem.values import Floats, at, known_keys, number, shown
 from tightrope.showing import html_of
@@ -31,7 +32,7 @@ from tightrope.showing import html_of
 __all__ = ["FACT_KEYS", "HEAD_KEYS", "Task", "holds_task", "read_head"]
 
 # of a task's TOML and of a problem's
-DECLARED_KEYS = ("safe", "safe_rates", "expected", "costs", "known", "skip", "contexts")
+DECLARED_KEYS = ("safe", "safe_rates", "expected", "costs", "known", "skip", "contexts", "space")
 HEAD_KEYS = ("name", "limit", "limits", "scales", "arms", *DECLARED_KEYS)
 FACT_KEYS = ("smallest_cost", "slack")  # of a task's alone
 _ROUNDING = 1.0 + 1e-12  # a computed mean may exceed the largest value by this
@@ -66,6 +67,8 @@ class Task(Known):
     ``contexts``: the types of requests that a policy sees before it chooses, as :class:`Types` or a
     list of their names.
 
+    ``arms`` can be an :class:`Interval` or a box, kept as ``space``: its points are the arms.
+
     >>> task = Task(["haiku", "opus"], {"bad": "5% per pull", "dollars": "0.004 per pull"},
     ...             Scales(penalty={"dollars": 0.05}))
     >>> task.channels
@@ -88,10 +91,12 @@ class Task(Known):
     known: Mapping[str, Mapping[str, float]] = Named({})  # kept as Named, in order
     skip: str | int | None = None  # kept as the name
     contexts: Types | Sequence[str] | None = None  # kept as Types
+    space: Space | None = None
 
     def __post_init__(self, limit: object) -> None:
         if isinstance(self.scales, str) and self.scales == "grow":
             object.__setattr__(self, "scales", Scales(grow=True))
+        self._set_space()
         for field, kind, allowed in (
             ("arms", Iterable, "a list of names"),
             ("scales", Scales, "a Scales, or 'grow'"),
@@ -125,6 +130,15 @@ class Task(Known):
         if not isinstance(given, Named):  # those of a file or of another task are Named
             require_binding(self, self.limit_names)
             warn_of_numbers(self, given)
+
+    def _set_space(self) -> None:
+        """Note the space whose grid the arms are."""
+        space = self.arms if isinstance(self.arms, Space) else space_of(self.space)
+        if space is not None and tuple(self.arms) != space.arms:
+            raise ProblemError(f"arms = {shown(self.arms)}: must be the grid of {space!r}")
+        if space is not None and self.contexts is not None:
+            raise ProblemError(f"contexts = {shown(self.contexts)}: must be none beside {space!r}")
+        self.__dict__["space"] = space
 
     def _wide_enough(self, scales: Scales) -> Scales:
         """The scales, at least as large as the known costs and penalties."""
@@ -336,7 +350,8 @@ class Task(Known):
         """
         facts = {"smallest_cost": self.smallest_cost, "slack": self.slack}
         head = entries_text(self.head_table() | facts)
-        texts = [f"\n[[arms]]\n{entries_text({'name': name})}" for name in self.arms]
+        names = self.names if self.space is None else ()
+        texts = [f"\n[[arms]]\n{entries_text({'name': name})}" for name in names]
         return "".join([head, *texts]).lstrip()
 
     def head_table(self) -> dict[str, object]:
@@ -363,6 +378,7 @@ class Task(Known):
             "known": {name: dict(by_arm) for name, by_arm in self.known.items()},
             "skip": self.skip,
             "contexts": types_table(cast(Types | None, self.contexts)),
+            "space": {} if self.space is None else self.space.table(),
         }
 
     _repr_html_ = html_of
@@ -384,12 +400,16 @@ class Task(Known):
             with at(f"arm {k}"):
                 names.append(known_keys(arm, ("name",)).get("name", f"arm {k}"))
         facts = {key: table[key] for key in FACT_KEYS if key in table}
+        if "space" in table and not arms:
+            names = list(cast(Space, space_of(table["space"])).arms)
         return cls(names, **read_head(table), **facts)
 
 
 def holds_task(table: Mapping[str, Any]) -> bool:
     """Whether the arms of a parsed TOML text have only names."""
     arms = table.get("arms")
+    if "space" in table and not arms:
+        return True
     return (
         bool(arms)
         and isinstance(arms, list)

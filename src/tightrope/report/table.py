@@ -133,6 +133,9 @@ def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> Non
         print_table(types_table(problem.names, row["by_type"]))
     facts = {
         "reward rate": number(row["reward_rate"], 6),
+        **(
+            {"over all numbers, more by at most": number(row["error"], 3)} if "error" in row else {}
+        ),
         "penalty rate": _by_limit(problem, row["penalty_rate"], 6),
         "limit": _limits(problem),
         "multiplier": _by_limit(problem, row["multiplier"], 6),

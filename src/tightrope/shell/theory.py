@@ -49,6 +49,8 @@ def _described(best: Oracle) -> dict[str, Any]:
         row[name] = values[0] if len(values) == 1 else values
         row[f"{name}s"] = dict(zip(best.limit_names, values, strict=True))
     row |= {name: getattr(best, name).tolist() for name in ("pull_share", "cost_share")}
+    if best.error is not None:
+        row["error"] = best.error
     return row if best.by_type is None else row | {"by_type": best.shares_by_type}
 
 

@@ -1,0 +1,105 @@
+"""Controllers whose arms are numbers: ``ask()`` returns a number, ``tell(1.37, ...)`` takes one.
+
+Everything below these classes sees the points of the grid as arms. A campaign stores the places of
+points, from 0, and uses a :class:`PointController`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from tightrope.errors import InputError
+from tightrope.live.controller import Controller, Penalty
+from tightrope.problem import Space
+from tightrope.problem.spaces import Value
+
+__all__ = ["PointController", "SpacedController", "by_place"]
+
+
+class SpacedController(Controller):
+    """A :class:`Controller` whose task has an ``Interval`` or a ``Box`` of arms."""
+
+    @property
+    def space(self) -> Space:
+        """The interval or box."""
+        return cast(Space, self.task.space)
+
+    def _rows(self, eligible: object) -> list[int] | None:
+        return None if eligible is None else self.space.within(eligible)
+
+    def ask(self, eligible: Any = None, context: str | None = None) -> Any:
+        """The number to try next; a tuple in a box. It is in flight until reported or voided.
+
+        ``eligible``: a range, such as (0.5, 2.0), or ranges by name.
+        """
+        return self.space.value(super().ask(self._rows(eligible), context))
+
+    def ask_many(self, count: int, eligible: Any = None) -> list[Any]:
+        """The next ``count`` numbers, each decided with the earlier ones in flight."""
+        return [self.ask(eligible) for _ in range(count)]
+
+    def tell(
+        self,
+        arm: Any,
+        cost: float | None = None,
+        reward: float | None = None,
+        penalty: Penalty = None,
+    ) -> None:
+        """Report the outcomes of a number; they count for the nearest point of the grid."""
+        super().tell(self.space.number_of(arm), cost, reward, penalty)
+
+    def void(self, arm: Any) -> None:
+        """Cancel a number that was asked for and not used."""
+        super().void(self.space.number_of(arm))
+
+    def arm_name(self, arm: Any) -> str:
+        """The name of the nearest point of the grid."""
+        return self.task.names[self.space.number_of(arm)]
+
+    @property
+    def tried(self) -> dict[Value, int]:
+        """How often each number was tried and reported, for numbers that were."""
+        return {self.space.value(k): count for k, count in enumerate(self.pulls) if count}
+
+    def add_arm(self, name: str, **facts: Any) -> int:
+        """Not available: the arms are the numbers of the space."""
+        raise InputError(f"arm {name!r}: cannot be added to {self.space!r}")
+
+    def retire_arm(self, arm: Any) -> None:
+        """Not available: use ``eligible`` to leave numbers out."""
+        raise InputError(f"arm {arm!r}: cannot be retired; use eligible, such as (0.5, 2.0)")
+
+    def reprice(
+        self, arm: Any, *, cost: float | None = None, penalty: Mapping[str, float] | None = None
+    ) -> None:
+        """As ``Controller.reprice``, for the nearest point of the grid."""
+        super().reprice(self.space.number_of(arm), cost=cost, penalty=penalty)
+
+
+class PointController(Controller):
+    """A controller over an interval or a box whose methods take and return places, from 0."""
+
+    def __new__(cls, task: Any = None, *_: Any, **__: Any) -> Any:
+        """Of this class."""
+        return object.__new__(cls)
+
+    @classmethod
+    def _made_for(cls, task: Any) -> Any:
+        """Another controller, if the task's arms are not numbers."""
+        return Controller._made_for(task) if task.stated.space is None else cls.__new__(cls)
+
+    def number_of(self, arm: Any) -> int:
+        """The place of a point: its place itself, or the one nearest to a number."""
+        if isinstance(arm, int):
+            return super().number_of(arm)
+        return cast(Space, self.task.space).number_of(arm)
+
+    def numbers_of(self, eligible: Any) -> tuple[int, ...]:
+        """The places of the points in a range."""
+        return tuple(cast(Space, self.task.space).within(eligible))
+
+
+def by_place(task: Any) -> type[Controller]:
+    """The class of a campaign's controller."""
+    return Controller if task.stated.space is None else PointController

@@ -1,0 +1,114 @@
+"""resolve for arms that are numbers: what runs in its place where a task has a space.
+
+The decision is that of ``resolve``. What differs is the belief: a smooth curve over the numbers for
+the cost, the reward and each penalty (``parts.splines``), so a report of one number also informs
+about its neighbours. A draw is a whole curve. The caution against the luckiest of many estimates
+counts ``EFFECTIVE`` arms, since the points of a smooth curve are not independent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, NamedTuple, cast
+
+from tightrope.policies.base import Constants, Policy, Setup
+from tightrope.policies.parts.beliefs import Arms
+from tightrope.policies.parts.mixture import Mixture, Program
+from tightrope.policies.parts.splines import Curves, begin_curves, draw_curves, fit_curves
+from tightrope.policies.resolve import (
+    Resolve,
+    curse,
+    decide_for_many,
+    decide_for_one,
+    look_around,
+    noise_left,
+    widened,
+)
+from tightrope.policies.state import Array, State
+from tightrope.problem import Known, Space, Task
+
+__all__ = ["SmoothResolve", "SmoothScratch"]
+
+EFFECTIVE = 8  # arms that a smooth curve is worth
+SPLINES = {1: 20, 2: 8, 3: 4}  # along a side, at most, by the number of sides
+ROOM = 7  # numbers per point for a band of the splines' matrix
+
+
+class SmoothScratch(NamedTuple):
+    """The policy's memory besides the counts; see ``ResolveScratch``."""
+
+    budget: Annotated[Array, 1]
+    promised: Annotated[Array, "M"]
+    safe: Annotated[Array, "M"]
+    arms: Arms
+    safest: Mixture
+    program: Program
+    curves: Curves
+
+
+@dataclass(frozen=True)
+class SmoothResolve(Resolve):
+    """``resolve`` for numbers; see :class:`Resolve`."""
+
+    Scratch: ClassVar[type] = SmoothScratch
+    seldom: ClassVar[tuple[str, ...]] = ("arms.more", "safest", "program", "curves")
+
+    def for_task(self, known: Known) -> Policy:
+        """Itself."""
+        return self
+
+    def setup(self, task: Task, budget: float) -> Setup:
+        """As ``resolve``; then the number of sides, the points and the splines of each."""
+        setup = super().setup(task, budget)
+        z, _, least = setup.constants
+        space = cast(Space, task.space)
+        grid = (float(space.side_count), float(space.points or 0), float(splines_of(space)))
+        return replace(setup, constants=(z, curse(EFFECTIVE), least, *grid))
+
+    @staticmethod
+    def begin(constants: Constants, state: State, scratch: Any) -> None:
+        """Record the budget; start with the prior beliefs."""
+        scratch.budget[0] = state.remaining[0]
+        begin_curves(constants, scratch.curves)
+        fit_curves(constants, state, scratch.arms, scratch.curves, len(state.limits), True)
+
+    @classmethod
+    def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
+        """Compute the beliefs from the state."""
+        fit_curves(constants, state, scratch.arms, scratch.curves, len(state.limits), True)
+
+    @staticmethod
+    def learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
+        """Renew the curves."""
+        steps = int(state.steps[0])
+        anew = steps & (steps - 1) == 0 or steps & 255 == 0
+        fit_curves(constants, state, scratch.arms, scratch.curves, len(state.limits), anew)
+
+    @staticmethod
+    def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
+        """An arm of the best mixture of drawn curves that keeps a rate that is safe to promise."""
+        look = look_around(constants, state, scratch, words)
+        if look >= 0:
+            return look
+        noise, limited = noise_left(state, scratch), len(state.limits)
+        wide = widened(noise, words)
+        draw_curves(constants, state, scratch.arms, scratch.curves, words[0], wide, limited)
+        if limited == 1:
+            return decide_for_one(constants, state, scratch, words, noise)
+        return decide_for_many(constants, state, scratch, words, noise)
+
+    @classmethod
+    def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
+        """The functions that kernels compile."""
+        return (cls.begin, cls.choose, cls.learn)
+
+
+def splines_of(space: Space) -> int:
+    """The number of splines along a side: as many as fit the policy's memory."""
+    sides, points = space.side_count, space.points or 0
+    for count in range(min(SPLINES[sides], points), 4, -1):
+        width = sum(3 * count**side for side in range(sides))
+        if count**sides * (width + 1) <= ROOM * points**sides:
+            return count
+    return 4

@@ -1,0 +1,95 @@
+"""resolve over numbers: its curves against numpy, plain Python against compiled code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.interpolate import BSpline
+from scipy.stats import multivariate_normal
+
+from tightrope import Arm, Bernoulli, Constant, Controller, Interval, Limit, Problem, Resolve
+from tightrope.policies.parts.splines import BENDS, HEIGHTS, HIGH
+from tightrope.policies.smooth import splines_of
+from tightrope.problem import Box
+
+
+def clicks(x, y=0.0):
+    return Arm("x", Constant(1), Bernoulli(0.1 + 0.7 * x), Bernoulli(0.02 + 0.3 * x * x + 0.2 * y))
+
+
+LINE, PLANE = Interval(0, 1, name="x", points=21), Box({"x": (0, 1), "y": (0, 1)}, points=9)
+LIMITS = {"bad": Limit(0.12, per="pull")}
+
+
+def basis(space):
+    """The splines at every point, [K, d]: by scipy, products of one side's."""
+    s, points = splines_of(space), space.points
+    knots = np.arange(-3, s + 1.0)
+    places = np.linspace(0, s - 3, points)
+    one = np.array(
+        [BSpline(knots, row, 3)(np.minimum(places, s - 3 - 1e-12)) for row in np.eye(s)]
+    ).T
+    return one if space.side_count == 1 else np.kron(one, one)
+
+
+def prior(space, height, bend, size):
+    """The precision of the weights: a ridge and squared second differences along each side."""
+    s = splines_of(space)
+    second = np.diff(np.eye(s), 2, axis=0)
+    rough = second.T @ second
+    if space.side_count == 2:
+        rough = np.kron(rough, np.eye(s)) + np.kron(np.eye(s), rough)
+    return np.eye(len(rough)) / (height * size) ** 2 + rough / (bend * height * size) ** 2
+
+
+def taught(space, reports=64):
+    """A controller after some reports, and those reports [n]: point, cost, reward, penalty."""
+    problem = Problem(space, arm=clicks, limits=LIMITS)
+    controller = Controller(problem.task, Resolve(), budget=1000, seed=3)
+    random, told = np.random.default_rng(5), []
+    for k in range(reports):
+        row = k * 7 % len(space.arms)
+        means = [law.mean for law in problem.arms[row].laws]
+        outcomes = [1.0, *(float(random.random() < mean) for mean in means[1:])]
+        controller.tell(space.value(row), *outcomes)
+        told.append((row, *outcomes))
+    return controller, np.array(told)
+
+
+@pytest.mark.parametrize("space", [LINE, PLANE], ids=["line", "plane"])
+def test_a_curve_is_the_normal_posterior_of_its_weights(space):
+    controller, told = taught(space)
+    curves, phi = controller._state.scratch.curves, basis(space)
+    means, unsure, noise = (
+        getattr(curves, name).reshape(len(space.arms), 3) for name in ("mean", "unsure", "noise")
+    )
+    rows = told[:, 0].astype(int)
+    for channel in (0, 1, 2):
+        design, variance = phi[rows], noise[rows, channel]
+        before = prior(space, curves.height[channel], curves.bend[channel], curves.size[channel])
+        precision = before + design.T @ (design / variance[:, None])
+        away = (
+            told[:, 1 + channel] - curves.level[channel]
+        )  # per pull at cost 1: net is the penalty
+        weights = np.linalg.solve(precision, design.T @ (away / variance))
+        wanted = curves.level[channel] + phi @ weights
+        assert means[:, channel] == pytest.approx(wanted, abs=1e-9)
+        spread = np.einsum("kd,kd->k", phi, np.linalg.solve(precision, phi.T).T)
+        assert unsure[:, channel] == pytest.approx(spread, rel=1e-7)
+
+
+def test_smoothness_is_the_most_likely_one():
+    controller, told = taught(LINE)
+    curves, phi = controller._state.scratch.curves, basis(LINE)
+    rows, channel = told[:, 0].astype(int), 1
+    design, variance = phi[rows], curves.noise.reshape(-1, 3)[rows, channel]
+    found = {}
+    for height in HEIGHTS:
+        for bend in BENDS:
+            inverse = np.linalg.inv(prior(LINE, height, bend, curves.size[channel]))
+            covariance = design @ inverse @ design.T + np.diag(variance)
+            level = np.full(len(rows), curves.level[channel])
+            likelihood = multivariate_normal(level, covariance).logpdf(told[:, 1 + channel])
+            found[height, bend] = likelihood + HIGH * np.log(height)
+    best = max(found, key=found.get)
+    assert (curves.height[channel], curves.bend[channel]) == best

@@ -1,0 +1,318 @@
+"""Numbers as arms: spaces, tasks, problems, the best mixture, engines, the controller."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.intervals import PROBLEMS, SALE, over_interval
+from tightrope import (
+    Arm,
+    Bernoulli,
+    Constant,
+    Controller,
+    Interval,
+    Limit,
+    LyOn,
+    Problem,
+    Resolve,
+    Scales,
+    Task,
+    TwoPoint,
+    open_campaign,
+    oracle,
+    simulate,
+)
+from tightrope.engine import python, single
+from tightrope.engine.planning import plan_jobs
+from tightrope.errors import InputError, ProblemError, ReportError
+from tightrope.policies import UniformRandom
+from tightrope.problem import Box, holds_task, table_of
+
+BIDS = Interval(0.0, 5.0, name="bid", points=11)
+BOX = Box({"bid": (0, 5), "rate": (0, 1)}, points=7)
+LIMITS = {"bad": Limit(0.1, per="pull")}
+
+
+def clicks(bid, rate=0.0):
+    return Arm("any", Constant(1), Bernoulli(bid / 10), Bernoulli(bid * bid / 60 + rate / 9))
+
+
+# --- spaces -------------------------------------------------------------------------------------
+
+
+def test_the_points_of_a_space_are_short_numbers():
+    assert BIDS.arms[:4] == ("0", "0.5", "1", "1.5")
+    assert [BIDS.value(k) for k in (0, 3, 10)] == [0.0, 1.5, 5.0]
+    assert BOX.arms[8] == "0.8333333333, 0.1666666667"
+    assert BOX.value(8) == (0.8333333333, 0.1666666667)
+    assert Interval(0, 1).points == 101
+    assert Box({"a": (0, 1), "b": (0, 1)}).points == 21
+
+
+@pytest.mark.parametrize("space", [BIDS, BOX], ids=["interval", "box"])
+def test_a_number_belongs_to_the_nearest_point(space):
+    for k in range(len(space)):
+        assert space.number_of(space.value(k)) == k
+        assert space.number_of(space.arms[k]) == k
+    assert BIDS.number_of(1.37) == 3
+    assert BOX.number_of((0.8, 0.15)) == 8
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda: BIDS.number_of(5.1), r"arm: bid = 5.1: must lie in \[0.0, 5.0\]"),
+        (lambda: BIDS.number_of("x"), "arm = 'x': must be a finite number"),
+        (lambda: BOX.number_of(1.0), "arm = 1.0: must be 2 numbers: bid, rate"),
+        (lambda: BIDS.within((0.6, 0.9)), "eligible = .*: must hold a point of the grid, whose st"),
+        (lambda: BIDS.within(3), "eligible: bid = 3: must be two numbers, low and high"),
+        (lambda: BOX.within({"x": (0, 1)}), "eligible = .*: must be ranges by name, among bid, "),
+        (lambda: Interval(1, 1), "number: low = 1.0: must be below high = 1.0"),
+        (lambda: Interval(0, 1, points=4), "points = 4: must be a whole number from 5 to 4096"),
+        (lambda: Interval(0, float("nan")), "high = nan: must be a finite number"),
+        (lambda: Box({"a": (0, 1)}), "box = .*: must be two or three ranges by name"),
+        (lambda: Interval(1, 1 + 1e-12), "must be wider, for points that differ in ten digits"),
+        (lambda: Task(BIDS, limit=1, contexts=["a"]), "contexts = .*: must be none beside Interv"),
+        (lambda: Problem(BIDS, limit=1), "arm = None: must be a function, or arms by point"),
+    ],
+)
+def test_a_wrong_space_or_number_is_refused_in_one_line(call, line):
+    with pytest.raises((InputError, ProblemError), match=line) as told:
+        call()
+    assert "\n" not in str(told.value)
+
+
+# --- tasks and problems ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("space", [BIDS, BOX], ids=["interval", "box"])
+def test_a_task_is_written_and_read(space):
+    task = Task(space, LIMITS, costs=1)
+    assert task.space == space
+    assert task.names == space.arms
+    assert Task.from_toml(task.to_toml()) == task
+    assert "[[arms]]" not in task.to_toml()
+    assert holds_task(table_of(task.to_toml()))
+    assert Task(["a", "b"], LIMITS).space is None
+
+
+@pytest.mark.parametrize("space", [BIDS, BOX], ids=["interval", "box"])
+def test_a_problem_of_a_function_is_written_and_read(space):
+    problem = Problem(space, arm=clicks, limits=LIMITS)
+    assert problem.task.space == space
+    assert problem.arms[3].reward == Bernoulli(space.grid[3][0] / 10)
+    assert Problem.from_toml(problem.to_toml()) == problem
+    assert problem.with_limits({"bad": 0.2}).space == space
+
+
+def test_parameters_between_points_are_interpolated():
+    text = """
+        limits = { bad = { at_most = 0.1, per = "pull" } }
+        costs = 1
+        space = { bid = [0.0, 5.0], points = 11 }
+        [[arms]]
+        at = 0
+        reward = { two-point = [0, 2, 0.1] }
+        penalties.bad = { bernoulli = 0 }
+        [[arms]]
+        at = 2
+        reward = { two-point = [0, 4, 0.5] }
+        penalties.bad = { bernoulli = 0.2 }
+        [[arms]]
+        at = 5
+        reward = { two-point = [0, 4, 0.5] }
+        penalties.bad = { bernoulli = 0.5 }
+        [scales]
+        reward = 4
+    """
+    problem = Problem.from_toml(text)
+    assert problem.arms[1].reward == TwoPoint(0, 2.5, 0.2)
+    assert problem.arms[4].reward == TwoPoint(0, 4, 0.5)
+    assert [arm.penalties[0].mean for arm in problem.arms] == pytest.approx(np.linspace(0, 0.5, 11))
+    assert Problem.from_toml(problem.to_toml()) == problem
+
+
+@pytest.mark.parametrize(
+    ("arms", "line"),
+    [
+        ({0: clicks(0), 4: clicks(4)}, "arms: at = 0.0 to 4.0: must reach from 0.0 to 5.0"),
+        ({0: clicks(0)}, "arms: 1 points; must be at least two"),
+        ({0: clicks(0), 6: clicks(5)}, r"at: bid = 6.0: must lie in \[0.0, 5.0\]"),
+        (
+            {0: clicks(0), 5: Arm("x", Constant(1), Constant(1), Bernoulli(1))},
+            "arm at 5.0, reward: .* must be a Bernoulli, as at the point before",
+        ),
+    ],
+)
+def test_points_that_give_no_curve_are_refused(arms, line):
+    with pytest.raises(ProblemError, match=line):
+        Problem(BIDS, arm=arms, limits=LIMITS)
+
+
+# --- the best mixture -----------------------------------------------------------------------------
+
+
+def test_the_best_bid_of_a_second_price_auction_has_a_closed_form():
+    # The mean payment of a bid b is b^2 / 2, of which SALE b sales: b = 2 SALE L costs L a sale.
+    case = PROBLEMS["second price"]
+    best = oracle(over_interval(case))
+    bid = 2 * SALE * case.limit.number
+    assert best.arm_names[int(np.argmax(best.pull_share))] == f"{bid:g}"
+    assert best.reward_rate == pytest.approx(SALE * bid)
+    assert best.penalty_rate[0] == pytest.approx(case.limit.number)
+
+
+@pytest.mark.parametrize("name", ["second price", "first price", "pricing", "dose"])
+@pytest.mark.parametrize("points", [23, 38, 101])
+def test_the_error_bounds_what_a_finer_grid_finds(name, points):
+    coarse = oracle(over_interval(PROBLEMS[name], points))
+    fine = oracle(over_interval(PROBLEMS[name], 2001))
+    assert coarse.error is not None
+    assert 0.0 <= fine.reward_rate - coarse.reward_rate <= coarse.error
+
+
+def test_between_linear_points_no_number_is_better():
+    linear = {0.0: clicks(0.5), 2.0: clicks(3), 5.0: clicks(4)}
+    coarse = Problem(BIDS, arm=linear, limits=LIMITS)
+    fine = Problem(Interval(0, 5, points=501), arm=linear, limits=LIMITS)
+    assert oracle(fine).reward_rate == pytest.approx(oracle(coarse).reward_rate, rel=1e-12)
+
+
+# --- engines --------------------------------------------------------------------------------------
+
+SITUATIONS = {
+    "interval": (Problem(BIDS, arm=clicks, limits=LIMITS, costs=1), 40),
+    "per reward": (over_interval(PROBLEMS["first price"], 15), 30),
+    "random costs": (
+        Problem(
+            BIDS,
+            arm=lambda x: Arm("a", TwoPoint(1, 9, x / 6), Bernoulli(x / 6), TwoPoint(0, 4, x / 9)),
+            limit=0.15,
+            scales=Scales(cost=9, penalty=4),
+        ),
+        120,
+    ),
+    "two limits": (
+        Problem(
+            BIDS,
+            arm=lambda x: Arm(
+                "a", Constant(1), Bernoulli(x / 6), [Bernoulli(x / 8), Bernoulli(0.2)]
+            ),
+            limit=(0.3, 0.3),
+        ),
+        30,
+    ),
+    "no limit": (
+        Problem(BIDS, arm=lambda x: Arm("a", Constant(1), Bernoulli(x / 6)), limit=None),
+        20,
+    ),
+    "box": (Problem(BOX, arm=clicks, limits=LIMITS), 10),
+}
+
+
+@pytest.mark.parametrize("policy", [Resolve(), LyOn(v=5, delta=0.01)], ids=["resolve", "lyon"])
+@pytest.mark.parametrize("situation", SITUATIONS)
+def test_compiled_runs_are_those_of_plain_python(situation, policy):
+    problem, budget = SITUATIONS[situation]
+    job = plan_jobs(problem, {"p": policy}, [budget], 2, seed=7, backend="cpu")["p", budget]
+    plain, compiled = (
+        plan(job).run(np.arange(2), np.zeros(1, np.uint8))[0]
+        for plan in (python.plan, single.plan_single)
+    )
+    for mine, theirs in zip(vars(plain).values(), vars(compiled).values(), strict=True):
+        assert np.array_equal(mine, theirs)
+
+
+def test_policies_that_do_not_know_numbers_run_on_the_points():
+    problem, _ = SITUATIONS["interval"]
+    row = simulate(problem, [UniformRandom()], budgets=[40], runs=3).summary()[0]
+    assert len(row["pull_share"]) == 11
+
+
+def test_resolve_learns_from_neighbours():
+    space = Interval(0, 5, name="bid")
+    smooth = Problem(space, arm=clicks, limits=LIMITS, costs=1)
+    alone = Problem(smooth.arms, limits=LIMITS, costs=1)
+    earned = [
+        simulate(one, [Resolve()], budgets=[1000], runs=40, seed=2).summary()[0]
+        for one in (smooth, alone)
+    ]
+    gain = earned[0]["reward_rate"] - earned[1]["reward_rate"]
+    assert gain > 4 * np.hypot(earned[0]["reward_rate_se"], earned[1]["reward_rate_se"])
+    assert earned[0]["violation"] < 0.05 * 0.1
+
+
+def test_lyon_zooms_in_where_it_pulls():
+    smooth = Problem(Interval(0, 1), arm=lambda x: peak(x), limits={"bad": Limit(0.4, per="pull")})
+    policy = LyOn(alpha=0.1, delta=0.01)
+    result = simulate(smooth, [policy], budgets=[4000], runs=4, seed=1)
+    share = np.array(result.summary()[0]["pull_share"])
+    assert share[50:90].sum() > 0.6  # the peak is at 0.7
+    controller = Controller(smooth.task, policy, budget=4000)
+    while not controller.exhausted:
+        bid = controller.ask()
+        controller.tell(bid, 1, peak(bid).reward.mean, 0)
+    ends = controller._state.scratch.end
+    widths = {int(first): ends[first] - first for first in np.flatnonzero(ends)}
+    near = [width for first, width in widths.items() if 60 <= first < 80]
+    assert sum(widths.values()) == 101
+    assert max(near) < max(widths.values())
+
+
+def peak(x):
+    return Arm("x", Constant(1), Bernoulli(0.9 - abs(x - 0.7)), Bernoulli(0.2))
+
+
+# --- the controller -------------------------------------------------------------------------------
+
+
+def test_a_controller_asks_for_numbers_and_takes_any():
+    controller = Controller(Task(BIDS, LIMITS, costs=1), Resolve(), budget=50, seed=1)
+    bid = controller.ask()
+    assert isinstance(bid, float)
+    controller.tell(bid, reward=1, penalty=0)
+    controller.tell(1.37, reward=0, penalty=1)
+    assert controller.tried.get(1.5, 0) >= 1
+    assert sum(controller.tried.values()) == 2
+    assert 1.0 <= controller.ask(eligible=(1.0, 2.0)) <= 2.0
+    assert all(0 <= one <= 5 for one in controller.ask_many(3))
+    restored = Controller.restore(controller.snapshot())
+    assert restored == controller
+    assert restored.ask() == controller.ask()
+    with pytest.raises(InputError, match=r"bid = 7.0: must lie in \[0.0, 5.0\]"):
+        controller.tell(7, reward=0, penalty=0)
+    with pytest.raises(InputError, match="arm 'x': cannot be added to Interval"):
+        controller.add_arm("x")
+    with pytest.raises(InputError, match="cannot be retired; use eligible"):
+        controller.retire_arm(1.5)
+
+
+def test_a_controller_of_a_box_asks_for_tuples():
+    controller = Controller(Task(BOX, LIMITS, costs=1), LyOn(), budget=50)
+    numbers = controller.ask()
+    assert len(numbers) == 2
+    controller.void(numbers)
+    controller.tell((1.0, 0.5), reward=1, penalty=0)
+    bid, rate = controller.ask(eligible={"rate": (0.5, 1.0)})
+    assert 0 <= bid <= 5
+    assert rate >= 0.5
+
+
+def test_a_campaign_over_numbers_keeps_its_ledger(tmp_path):
+    task = Task(BIDS, LIMITS, costs=1)
+    campaign = open_campaign(tmp_path / "a.db", "a", task=task, budget=30, policy=LyOn())
+    ticket = campaign.ask("one")
+    assert ticket.value == float(ticket.arm) == BIDS.value(ticket.number)
+    campaign.tell("one", reward=1, penalty=0)
+    among = campaign.ask("two", eligible=(1.0, 2.0))
+    assert 1.0 <= among.value <= 2.0
+    with pytest.raises(ReportError, match=r"bid = 9.0: must lie in \[0.0, 5.0\]"):
+        campaign.tell("two", reward=0, penalty=0, arm=9.0)
+    campaign.tell("two", reward=0, penalty=0, arm=among.value)
+    assert campaign.status()["arms"][among.number]["pulls"] >= 1
+    campaign.disconnect()
+    again = open_campaign(tmp_path / "a.db", "a")
+    again.verify()
+    assert sum(arm["pulls"] for arm in again.status()["arms"]) == 2
+    again.disconnect()
