@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     from tightrope.policies import parse_policy as parse_policy
     from tightrope.problem import Arm as Arm
     from tightrope.problem import Change as Change
+    from tightrope.problem import Features as Features
     from tightrope.problem import Limit as Limit
+    from tightrope.problem import Mixed as Mixed
     from tightrope.problem import Phase as Phase
     from tightrope.problem import Problem as Problem
     from tightrope.problem import Scales as Scales
@@ -88,7 +90,7 @@ _LAZY = {
         "optimum.pi_star": "oracle",
         "policies": "ChoicePolicy IndexPolicy LyOff LyOn Policy Resolve Setup Stationary"
         " limits_of parse_policy",
-        "problem": "Arm Change Limit Phase Problem Scales Share Task Types",
+        "problem": "Arm Change Features Limit Mixed Phase Problem Scales Share Task Types",
         "problem.distributions": "Bernoulli Beta Constant CostAbove Discrete Empirical"
         " TruncatedNormal TwoPoint Uniform",
         "problem.ready": "load_problem ready_names ready_problem",

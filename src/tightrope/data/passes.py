@@ -19,9 +19,10 @@ from tightrope.data.tables import FullTable
 from tightrope.engine.progress import Progress, reporting
 from tightrope.errors import ExhaustedError, InputError
 from tightrope.live.controller import Controller
+from tightrope.live.featured import FeaturedController
 from tightrope.live.typed import TypedController
 from tightrope.policies.base import InformedPolicy, Policy
-from tightrope.problem import Problem, Task
+from tightrope.problem import Features, Problem, Task
 from tightrope.problem.values import Floats
 
 __all__ = ["Passes", "ReplayRun"]
@@ -59,6 +60,16 @@ class Passes:
         """The outcomes of every line."""
         return _lines(self.data, self.task.task)
 
+    @cached_property
+    def contexts(self) -> Any:
+        """The context of every row; features in single precision."""
+        columns = self.task.stated.contexts
+        return (
+            columns.rows(self.data.contexts)
+            if isinstance(columns, Features)
+            else self.data.contexts
+        )
+
     def run_all(
         self,
         policies: Mapping[str, Policy],
@@ -88,7 +99,7 @@ class Passes:
             known, policy, budget, seed=coins, learn_from=self.past, weight=self.weight
         )
         passed: Callable[[], int] | None
-        if isinstance(controller, TypedController):
+        if isinstance(controller, TypedController | FeaturedController):
             played = self._by_request(controller, random, until)
             return self._told(*played, known.arm_count)
         if isinstance(self.data, FullTable):
@@ -100,11 +111,14 @@ class Passes:
         return self._told(lines, arms, missed, count, known.arm_count)
 
     def _by_request(
-        self, controller: TypedController, random: np.random.Generator, until: float
+        self,
+        controller: TypedController | FeaturedController,
+        random: np.random.Generator,
+        until: float,
     ) -> tuple[Integers, Integers, int | None, int]:
-        """Decide for the type of each row; the rows of a log count where their arm was chosen."""
+        """Decide for the context of each row; those of a log count where their arm was chosen."""
         data, lines, arms, spent, passed = self.data, list[int](), list[int](), 0.0, 0
-        assert data.contexts is not None, "checked before"
+        contexts: Any = self.contexts
         order, count, missed = self._order(random), len(data.arms), None
         kept = np.ones(len(order), bool)
         if isinstance(data, Log):
@@ -115,10 +129,10 @@ class Passes:
             if spent > until or controller.exhausted:
                 break
             missed, passed = None, passed + 1
-            arm = controller.choose(context=data.contexts[row]) if keep else -1
+            arm = controller.choose(context=contexts[row]) if keep else -1
             line = row * count + arm if isinstance(data, FullTable) else row
             if isinstance(data, FullTable) or (keep and arm == data.chosen[row]):
-                controller.tell_row(arm, self.flat[line], context=data.contexts[row])
+                controller.tell_row(arm, self.flat[line], context=contexts[row])
                 spent += float(self.flat[line, 0])
                 lines.append(line)
                 arms.append(arm)

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from tightrope.data.fitting import problem_of as problem_of_log
 from tightrope.data.fitting import scales_of
-from tightrope.data.log import Log, check_contexts
+from tightrope.data.log import Log, are_vectors, check_contexts
 from tightrope.errors import InputError
-from tightrope.problem import Arm, Problem, Scales, Task, Types
+from tightrope.problem import Arm, Features, Mixed, Problem, Scales, Task, Types
 from tightrope.problem.limits import Kind
 from tightrope.problem.meaning import check_limits_of_data
 from tightrope.problem.named import Named, check_names
@@ -39,7 +39,7 @@ class FullTable:
     arms: Sequence[str]  # names [K], all different
     penalties: Sequence[str]  # names [M]
     outcomes: Floats  # [n, K, 2 + M]: cost, reward, penalties; finite, at least 0
-    contexts: Sequence[str] | None = None  # [n] the type of each row
+    contexts: Any = None  # [n] the type of each row, or [n, d] its features
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", tuple(self.arms))
@@ -56,7 +56,8 @@ class FullTable:
         require_outcomes(self, found.reshape(-1, inner[1]), rows, chosen)
         object.__setattr__(self, "outcomes", found)
         if self.contexts is not None:
-            object.__setattr__(self, "contexts", tuple(self.contexts))
+            if not are_vectors(self.contexts):
+                object.__setattr__(self, "contexts", tuple(self.contexts))
             check_contexts(self.contexts, len(found))
 
     def lines(self) -> tuple[npt.NDArray[np.int64], Floats, Any, None]:
@@ -64,7 +65,9 @@ class FullTable:
         count = len(self.arms)
         arms, contexts = np.tile(np.arange(count), len(self)), None
         if self.contexts is not None:
-            contexts = [name for name in self.contexts for _ in range(count)]
+            contexts = [one for one in self.contexts for _ in range(count)]
+            if are_vectors(self.contexts):
+                contexts = np.repeat(self.contexts, count, axis=0)
         return arms, self.outcomes.reshape(-1, len(self.channels)), contexts, None
 
     def __len__(self) -> int:
@@ -124,9 +127,16 @@ def require_outcomes(data: Log | FullTable, outcomes: Floats, rows: Any, chosen:
     )
 
 
-def _types_of(data: Log | FullTable) -> Types | None:
-    """The types of the rows, in order of their first row."""
-    return None if data.contexts is None else Types(tuple(dict.fromkeys(data.contexts)))
+def _contexts_of(data: Log | FullTable) -> Types | Features | Mixed | None:
+    """The features of the rows, or their types, in order of their first row, or both."""
+    if data.contexts is None:
+        return None
+    if are_vectors(data.contexts):
+        return Features(data.contexts.shape[1])
+    if isinstance(data.contexts[0], tuple):
+        kinds, vectors = zip(*data.contexts, strict=True)
+        return Mixed(tuple(dict.fromkeys(kinds)), len(vectors[0]))
+    return Types(tuple(dict.fromkeys(data.contexts)))
 
 
 def _typed_problem(data: Log | FullTable, task: Task) -> Problem:
@@ -165,10 +175,10 @@ def task_of(
         axes = (0, 1) if isinstance(data, FullTable) else 1
         own = [name for name in data.penalties if name in limits]
         scales = scales_of(data.channels, data.outcomes.max(axis=axes).tolist(), own)
-        task = Task(data.arms, Named(limits), scales, contexts=_types_of(data))
+        task = Task(data.arms, Named(limits), scales, contexts=_contexts_of(data))
         check_limits_of_data(task, limits)
     else:
-        task = Task(data.arms, limits, scales, contexts=_types_of(data))
+        task = Task(data.arms, limits, scales, contexts=_contexts_of(data))
     for name in task.told_names:
         if name not in data.penalties:
             known = ", ".join(map(repr, data.penalties)) or "none"
@@ -189,6 +199,8 @@ def problem_of(
     3.5
     """
     task = task_of(data, limits, scales)
+    if task.columns:
+        raise InputError("contexts: a problem cannot draw features yet; replay the table instead")
     if data.contexts is not None:
         return _typed_problem(data, task)
     if isinstance(data, Log):

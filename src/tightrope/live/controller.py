@@ -61,10 +61,14 @@ class Controller(MovingRun):
     """
 
     def __new__(cls, task: Any = None, *_: Any, **__: Any) -> Any:
-        """One for requests with types, where the task has contexts."""
+        """One for requests with types or features, where the task has contexts."""
         stated = getattr(task, "stated", None)
         if stated is None or stated.whole.contexts is None:
             return object.__new__(cls)
+        if stated.whole.columns:
+            from tightrope.live.featured import FeaturedController
+
+            return object.__new__(FeaturedController)
         from tightrope.live.typed import TypedController
 
         return object.__new__(TypedController)

@@ -20,7 +20,7 @@ from tightrope.policies.base import IndexPolicy, Policy, net_sum
 from tightrope.problem import Task
 from tightrope.problem.values import shown
 
-__all__ = ["PastData", "learn_past", "rows_of_past"]
+__all__ = ["PastData", "learn_past", "rows_of_past", "sums_of_lines", "weights_of_past"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -40,9 +40,7 @@ class PastData(Protocol):
         """Of every line the arm, the outcomes [lines, 2 + M], the context, the propensity."""
 
 
-def rows_of_past(
-    past: PastData, task: Task
-) -> tuple[npt.NDArray[np.int64], Floats, list[str] | None]:
+def rows_of_past(past: PastData, task: Task) -> tuple[npt.NDArray[np.int64], Floats, Any]:
     """The arm, the outcomes in the order of the task's channels, and the contexts of every line.
 
     Raises an ``InputError`` where the log's arms or penalties do not fit the task.
@@ -75,11 +73,10 @@ def learn_past(
     state: RunState, policy: Policy, task: Task, past: PastData, rows: Any, weight: float
 ) -> None:
     """Add the lines of a log to a state with a ``State``; ``rows``: the row of each line."""
-    if not isinstance(weight, Real) or not 0.0 < float(weight) <= 1.0:
-        raise InputError(f"weight = {shown(weight)}: must be above 0, at most 1")
+    weights = weights_of_past(past, rows, weight)
     _, outcomes, _ = rows_of_past(past, task.whole)
     values = outcomes / np.array(task.scales.channels)
-    _add(state, np.minimum(values, 1.0), rows, _weights(past, rows, float(weight)))
+    _add(state, np.minimum(values, 1.0), rows, weights)
     kind: Any = type(policy)
     if state.spec.method == CHOICE:
         kind.renew(state.constants, state.record, state.scratch)
@@ -87,8 +84,11 @@ def learn_past(
         renew_terms(state, policy)
 
 
-def _weights(past: PastData, rows: Any, weight: float) -> Floats:
+def weights_of_past(past: PastData, rows: Any, weight: float) -> Floats:
     """The weight of every line; with propensities, in proportion to their inverse in each row."""
+    if not isinstance(weight, Real) or not 0.0 < float(weight) <= 1.0:
+        raise InputError(f"weight = {shown(weight)}: must be above 0, at most 1")
+    weight = float(weight)
     *_, propensity = past.lines()
     if propensity is None:
         return np.full(len(rows), weight)
@@ -97,21 +97,29 @@ def _weights(past: PastData, rows: Any, weight: float) -> Floats:
     return np.asarray(np.minimum(weight * inverse * (count / np.maximum(total, 1e-300))[rows], 1.0))
 
 
+def sums_of_lines(state: RunState, values: Floats, weights: Floats) -> dict[str, Floats]:
+    """What every line adds to its row of the ``State``, [lines, ...], by the names of its fields.
+
+    ``values`` [lines, 2 + M]: normalised outcomes.
+    """
+    record, each = state.record, weights[:, np.newaxis]
+    nets = [
+        net_sum(float(base), float(limit), 1.0, *values[:, [1, 2 + m]].T)
+        for m, (base, limit) in enumerate(zip(record.bases, record.limits, strict=True))
+    ]
+    net = np.array(nets).reshape(-1, len(values)).T
+    return {
+        "pulls": each,
+        "totals": each * values,
+        "squares": each * (values * values),
+        "products": each * (values[:, :1] * net),
+        "net_squares": each * (net * net),
+    }
+
+
 def _add(state: RunState, values: Floats, rows: Any, weights: Floats) -> None:
     """Add outcomes [lines, 2 + M] to the rows of the ``State``."""
-    record = state.record
-    count, limited = len(record.pulls), len(record.limits)
-
-    def summed(column: Floats) -> Floats:
-        return np.asarray(np.bincount(rows, weights * column, minlength=count), np.float64)
-
-    record.pulls[:] += summed(np.ones(len(rows)))
-    for channel in range(2 + limited):
-        column = values[:, channel]
-        record.totals.reshape(count, -1)[:, channel] += summed(column)
-        record.squares.reshape(count, -1)[:, channel] += summed(column * column)
-    for m in range(limited):
-        base, limit = float(record.bases[m]), float(record.limits[m])
-        net: Any = net_sum(base, limit, 1.0, *values[:, [1, 2 + m]].T)
-        record.products.reshape(count, -1)[:, m] += summed(values[:, 0] * net)
-        record.net_squares.reshape(count, -1)[:, m] += summed(net * net)
+    for name, added in sums_of_lines(state, values, weights).items():
+        field = getattr(state.record, name).reshape(len(state.record.pulls), -1)
+        for column, numbers in enumerate(added.T):
+            field[:, column] += np.bincount(rows, numbers, minlength=len(field))

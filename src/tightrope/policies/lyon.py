@@ -23,7 +23,7 @@ from tightrope.policies.parts.rates import (
     rate_and_width,
     smallest_cost,
 )
-from tightrope.problem import Known, Task
+from tightrope.problem import Known, Task, Types
 
 __all__ = ["LyOn"]
 
@@ -81,7 +81,7 @@ class LyOn(IndexPolicy):
 
     def for_task(self, known: Known) -> Policy:
         """The form for requests with types, or itself."""
-        if known.stated.contexts is None:
+        if not isinstance(known.stated.contexts, Types):
             return self
         from tightrope.policies.typed_lyapunov import TypedLyOn
 

@@ -155,21 +155,26 @@ class Resolve(ChoicePolicy):
         self.require("watch", "none with window0 or discount0", self.watch is None or not forgets)
 
     def for_task(self, known: Known) -> Policy:
-        """The form for requests with types, or the guarded policy, or itself.
+        """The form for requests with types or features, or the guarded policy, or itself.
 
         The guard needs a risk, a limit and a declared safe arm.
         """
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        if known.stated.columns:
+            from tightrope.policies.featured import FeaturedResolve
+
+            return FeaturedResolve(**given)
         if known.stated.contexts is not None:
             from tightrope.policies.typed import TypedResolve
 
-            return TypedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
+            return TypedResolve(**given)
         from tightrope.policies.guarded import GuardedResolve
 
         forgets = (self.window0, self.discount0, self.watch) != (None, None, None)
         limited = known.penalty_count and not known.scales.grow and not known.stated.not_safe
         if self.risk is None or known.safe is None or not limited or forgets:
             return self
-        return GuardedResolve(**{field.name: getattr(self, field.name) for field in fields(self)})
+        return GuardedResolve(**given)
 
     def setup(self, task: Task, budget: float) -> Setup:
         """The barrier z, the curse kappa, the least mean cost."""

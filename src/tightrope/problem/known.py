@@ -75,6 +75,11 @@ class Known:
         return 0
 
     @property
+    def columns(self) -> int:
+        """D: the columns of a request's features, see ``Task.columns``."""
+        return self._known.columns
+
+    @property
     def penalty_count(self) -> int:
         """M, at least 0."""
         return len(self._known.limit_values)
