@@ -15,6 +15,7 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ def prompts_of(wheel: Path, table: str) -> list[str]:
 def terms_of(prompt: str) -> Counter[str]:
     """How often each word and each pair of neighbouring words is in a prompt."""
     words = re.findall(r"\b\w\w+\b", prompt.lower())
-    return Counter([*words, *map(" ".join, zip(words, words[1:], strict=False))])
+    return Counter([*words, *map(" ".join, pairwise(words))])
 
 
 def frequencies(prompts: Sequence[str], known: dict[str, float]) -> Floats:

@@ -22,7 +22,7 @@ from tightrope.live.controller import Controller
 from tightrope.live.featured import FeaturedController
 from tightrope.live.typed import TypedController
 from tightrope.policies.base import InformedPolicy, Policy
-from tightrope.problem import Features, Problem, Task
+from tightrope.problem import Problem, Task
 from tightrope.problem.values import Floats
 
 __all__ = ["Passes", "ReplayRun"]
@@ -63,12 +63,8 @@ class Passes:
     @cached_property
     def contexts(self) -> Any:
         """The context of every row; features in single precision."""
-        columns = self.task.stated.contexts
-        return (
-            columns.rows(self.data.contexts)
-            if isinstance(columns, Features)
-            else self.data.contexts
-        )
+        contexts: Any = self.task.stated.contexts
+        return contexts.rows(self.data.contexts) if self.task.columns else self.data.contexts
 
     def run_all(
         self,

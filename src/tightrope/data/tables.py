@@ -63,7 +63,8 @@ class FullTable:
     def lines(self) -> tuple[npt.NDArray[np.int64], Floats, Any, None]:
         """Of every row and arm the arm, the outcomes [n K, 2 + M], the context; no propensity."""
         count = len(self.arms)
-        arms, contexts = np.tile(np.arange(count), len(self)), None
+        arms = np.tile(np.arange(count), len(self))
+        contexts: Any = None
         if self.contexts is not None:
             contexts = [one for one in self.contexts for _ in range(count)]
             if are_vectors(self.contexts):

@@ -7,8 +7,10 @@ if there were none.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
+from math import isfinite
+from struct import Struct
+from struct import error as struct_error
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +25,7 @@ from tightrope.problem.features import Features, Mixed
 
 __all__ = ["FeaturedController"]
 
-Vector = npt.NDArray[np.float32]
+SINGLE = np.dtype(np.float32)
 
 
 class FeaturedController(Controller):
@@ -33,7 +35,11 @@ class FeaturedController(Controller):
         super()._hold(*held)
         self.contexts = cast(Features | Mixed, self.task.contexts)
         self._aware = self.policy.contextual
-        self._size = self.contexts.columns - 1
+        size = self.contexts.columns - 1
+        self._rounded = np.zeros(size, np.float32)
+        listed = isinstance(self.contexts, Features)
+        self._pack = Struct(f"{size}f").pack_into if listed else None
+        self._columns = np.zeros(size)
         if self._aware:
             columns = self._state.scratch.models.context
             columns[0] = 1.0
@@ -41,16 +47,21 @@ class FeaturedController(Controller):
 
     # Contexts.
 
-    def _face(self, context: object) -> None:
+    def _face(self, context: Any) -> None:
         """Note the context of the request, or of the report, in the state."""
-        if context.__class__ is np.ndarray and context.dtype == np.float32:  # type: ignore[attr-defined]
-            vector = cast(Vector, context)
-            if vector.shape != (self._size,) or not math.isfinite(float(vector.dot(vector))):
-                vector = self.contexts.row(context)
-        else:
-            vector = self.contexts.row(context)
-        if self._aware:
-            self._columns[:] = vector
+        rounded: Any = self._rounded
+        try:
+            if context.__class__ is list and self._pack is not None:  # the fastest way
+                self._pack(rounded, 0, *context)
+            elif context.__class__ is np.ndarray and context.dtype is SINGLE:
+                rounded = context if context.shape == rounded.shape else self.contexts.row(context)
+            else:
+                rounded = self.contexts.row(context)
+        except (struct_error, OverflowError):  # a wrong length, no numbers, or too large ones
+            rounded = self.contexts.row(context)
+        if not isfinite(rounded.dot(rounded)) and self._pack is not None:
+            rounded = self.contexts.row(context)  # raises if a number is not finite
+        self._columns[:] = rounded
 
     def _count_alone(self) -> None:
         if self._aware and self._alone >= 0:
@@ -146,7 +157,7 @@ class FeaturedController(Controller):
         if context is not None:
             self._face(context)
             return tuple(self._columns.tolist())
-        vectors = self._beside.vectors.get(arm, ())
+        vectors = self._beside.vectors.get(arm, [])
         if len(set(vectors)) != 1:
             flying = f"{len(vectors)} pulls of {self.arm_name(arm)!r} are in flight"
             raise InputError(f"context is missing; must be given, because {flying}")
@@ -158,6 +169,8 @@ class FeaturedController(Controller):
         vectors = self._beside.vectors.get(arm)
         if vectors and len(vectors) > self._flight[arm]:
             vectors.remove(vector if vector in vectors else vectors[0])
+            if not vectors:
+                del self._beside.vectors[arm]
 
     # Learning from a log.
 
@@ -189,3 +202,7 @@ class FeaturedController(Controller):
                 models.recent.reshape(-1, RECENT)[1:] = vectors[spread].T
                 models.recent[:RECENT], models.clock[[NEXT, SEEN]] = 1.0, (0.0, RECENT)
             learn(block, arm)
+
+    def add_arm(self, name: str, **facts: Any) -> int:
+        """Not available."""
+        raise InputError(f"arm {name!r}: cannot be added to a task with contexts")

@@ -71,9 +71,10 @@ __all__ = ["FeaturedResolve"]
 TYPES, EQUAL = 3, 4  # places in the constants: types; 1 where all costs are known and equal
 EVERY = 8.0  # steps between two searches for prices
 TRIES, CLOSE = 60, 1.02  # to find a price; the price over one that does not keep the rate
-WIDTH = 1.5  # of a price, over the last one: the first interval
+WIDTH = 1.1  # of a price, over the last one: the first interval
 LEAST_PRICE, MOST_PRICE = 1e-9, 1e12
-DRAWN = 0.5  # of the deviation of a belief, in draws; chosen by measurement
+PENALTY = 1.0
+DRAWN = 1.0  # of the deviation of a belief, in draws; chosen by measurement
 SHIFT, LEAST_WEIGHT = 0.05, 1e-3  # of the limits' weights
 
 
@@ -226,7 +227,7 @@ def _draw(constants: Constants, state: State, scratch: FeaturedScratch, words: A
             mean, variance = expect(state, models, arm, channel)
             scratch.expected[at] = mean
             normal = NORMAL[hashed(words[0], at) & (CELLS - 1)]
-            drawn = mean + noise * math.sqrt(variance) * normal
+            drawn = mean + noise * math.sqrt(variance) * normal * (1.0 if channel == 1 else PENALTY)
             scratch.drawn[at] = bounded(models, at, channel, drawn)
         elif state.known[at] >= 0.0:
             scratch.expected[at] = scratch.drawn[at] = state.known[at]
@@ -402,9 +403,9 @@ def _find_price(constants: Constants, state: State, scratch: FeaturedScratch, m:
         if high <= CLOSE * low or high <= LEAST_PRICE or low >= MOST_PRICE:
             break
         if low == 0.0:
-            price[at], step = high / step, step * WIDTH
+            price[at], step = high / step, step * step
         elif high == math.inf:
-            price[at], step = low * step, step * WIDTH
+            price[at], step = low * step, step * step
         else:
             price[at] = math.sqrt(low * high)
     price[at] = 0.0 if high <= LEAST_PRICE else min(high, MOST_PRICE)

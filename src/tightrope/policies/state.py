@@ -3,8 +3,8 @@
 A *record* is a ``NamedTuple`` whose annotations give the shapes: ``Annotated[Array, "K", "C"]`` is
 a flat array of K times C numbers in C order: ``totals[arm * channels + channel]``. Letters: K arms,
 M penalties, C = 2 + M channels (cost, reward, penalties), R = 1 + M, D columns of a request's
-features. A field may be a record itself. :class:`State` is the state of every run; a policy that needs more declares a record of its
-own, its ``Scratch``.
+features. A field may be a record itself. :class:`State` is the state of every run; a policy that
+needs more declares a record of its own, its ``Scratch``.
 
 One declaration serves plain Python (numpy arrays), compiled code (slices of one block of memory,
 cut by the function that :func:`record_maker` generates) and GPUs (several kinds of memory).

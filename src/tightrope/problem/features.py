@@ -134,47 +134,42 @@ class Mixed:
     [320.0, 0.0, 1.0]
     """
 
-    kinds: Types | Sequence[str]  # kept as Types, with names
-    features: Features | int | Sequence[str]  # kept as Features
+    kinds: Any  # Types with names, or a list of names; kept as Types
+    features: Any  # Features, or as those are given; kept as Features
 
     def __post_init__(self) -> None:
-        kinds = as_types(self.kinds)
-        given = self.features
-        object.__setattr__(self, "kinds", kinds)
-        object.__setattr__(
-            self, "features", given if isinstance(given, Features) else Features(given)
-        )
+        kinds, given = as_types(self.kinds), self.features
+        features = given if isinstance(given, Features) else Features(given)
         if kinds is None or kinds.open:
             raise ProblemError("types: must be named where contexts have features")
-        if self.columns > MOST_COLUMNS:
-            many = f"{kinds.count} types and {self.features.count} features"  # type: ignore[union-attr]
-            raise ProblemError(f"contexts: {many} must be {MOST_COLUMNS - 1} together, or fewer")
-        if TYPE in self.features.names:  # type: ignore[union-attr, operator]
+        if TYPE in features.names:  # type: ignore[operator]
             raise ProblemError(f"feature {TYPE!r}: must have another name beside types")
+        if features.columns + kinds.count > MOST_COLUMNS:
+            many = f"{kinds.count} types and {features.count} features"
+            raise ProblemError(f"contexts: {many} must be {MOST_COLUMNS - 1} together, or fewer")
+        object.__setattr__(self, "kinds", kinds)
+        object.__setattr__(self, "features", features)
 
     @property
     def types(self) -> int:
         """How many types there are."""
-        return self.kinds.count  # type: ignore[union-attr, no-any-return]
+        return int(self.kinds.count)
 
     @property
     def columns(self) -> int:
         """The columns of a context, the intercept included."""
-        return self.features.columns + self.types  # type: ignore[union-attr, no-any-return]
+        return int(self.features.columns) + self.types
 
     def row(self, context: object) -> Columns:
         """The columns of a context without the intercept, in single precision."""
-        kinds: Any = self.kinds
-        features: Any = self.features
         if isinstance(context, Mapping):
             rest = {name: value for name, value in context.items() if name != TYPE}
             context = (context.get(TYPE), rest)
         if not isinstance(context, Sequence) or isinstance(context, str) or len(context) != 2:
             raise InputError(f"context = {shown(context)}: must be a type and its features")
-        kind = kinds.number(context[0])
         found = np.zeros(self.columns - 1, np.float32)
-        found[: features.count] = features.row(context[1])
-        found[features.count + kind] = 1.0
+        found[: self.features.count] = self.features.row(context[1])
+        found[self.features.count + self.kinds.number(context[0])] = 1.0
         return found
 
     def rows(self, contexts: Iterable[object]) -> Columns:
@@ -184,9 +179,7 @@ class Mixed:
 
     def table(self) -> dict[str, Any]:
         """As TOML and JSON have it."""
-        kinds: Any = self.kinds
-        features: Any = self.features
-        return kinds.table() | features.table()
+        return {**self.kinds.table(), **self.features.table()}
 
 
 def _numbered(count: int) -> tuple[str, ...]:

@@ -32,14 +32,16 @@ from tightrope.policies.state import Array, State
 
 __all__ = ["BLOCK", "RECENT", "Models", "begin_models", "expect", "is_learned", "learn_report"]
 
-RECENT, BLOCK = 256, 16  # requests in the window; those whose expectations a report renews
+OWN_PART = 0.0
+RECENT, BLOCK = 256, 8  # requests in the window; those whose expectations a report renews
 GUESS, DECLARED = 1.0, 2.0  # pulls that a guess of a mean is worth; a declared one
 FLOOR = 0.1  # of the usual outcome: the least expected cost or penalty
-FAR = 8.0  # deviations: columns farther from the mean count as this
+FAR = 8.0  # deviations: a request farther from the mean counts as this
 PRIOR = 2.0  # slopes' worth of evidence that the prior ridge has
 EXPLAINED = 1.0 / 6.0  # by all features, or by the types, over the noise: the prior ridge
 LEAST_RIDGE, MOST_RIDGE = 1e-2, 1e6
 LEAST = 1e-12  # guards quotients
+ALIKE = 1e-9  # of a value: the difference of values that are the same, but for rounding
 OWN, COMMON = 0, 2  # places in ``ridge``: of an arm's slopes, of what arms have in common
 REPORTS, NEXT, PLACE, SEEN, STALE = range(5)  # places in ``clock``
 
@@ -76,7 +78,7 @@ def is_learned(state: State, arm: int, channel: int) -> bool:
     channels = len(state.remaining) + 1
     if state.known[arm * channels + channel] >= 0.0:
         return False
-    return channel < 2 or state.weights[arm * (channels - 2) + channel - 2] < 0.0  # type: ignore[no-any-return]
+    return channel < 2 or state.weights[arm * (channels - 2) + channel - 2] < 0.0
 
 
 def begin_models(state: State, models: Models, types: int) -> None:
@@ -102,7 +104,14 @@ def learn_report(state: State, models: Models, arm: int, types: int) -> None:
         return
     weight, channels = state.pulls[arm] - models.pulls[arm], len(state.remaining) + 1
     models.pulls[arm] = state.pulls[arm]
+    first = int(models.clock[STALE])
+    last = first + BLOCK
     if weight > 0.0:
+        _remember(models)
+        if models.clock[REPORTS] >= models.clock[NEXT] or _varies_now(models):
+            refresh(state, models, types)
+            first, last = 0, RECENT
+        models.clock[REPORTS] += weight
         standardise(models)
     for channel in range(channels):
         at = arm * channels + channel
@@ -111,15 +120,18 @@ def learn_report(state: State, models: Models, arm: int, types: int) -> None:
         if weight > 0.0 and is_learned(state, arm, channel):
             _add(models, arm, channel, channels, weight, max(gained / weight, 0.0))
     if weight > 0.0:
-        _remember(models)
-        models.clock[REPORTS] += weight
-        first = int(models.clock[STALE])
-        last = first + BLOCK
-        if models.clock[REPORTS] >= models.clock[NEXT]:
-            refresh(state, models, types)
-            first, last = 0, RECENT
         predict(state, models, first, last)
         models.clock[STALE] = last % RECENT
+
+
+def _varies_now(models: Models) -> bool:
+    """Whether a column that did not vary before has another value now."""
+    varies = False
+    for j in range(1, len(models.context)):
+        away = abs(models.context[j] - models.centre[j])
+        if models.unit[j] == 0.0 and away > ALIKE * abs(models.centre[j]):
+            varies = True
+    return varies
 
 
 def standardise(models: Models) -> None:
@@ -140,7 +152,7 @@ def _add(
     expected = 0.0
     for j in range(size):
         expected += models.slopes[first + j * channels] * here[j]
-    if usual > 0.0:
+    if usual > 0.0 and channel != 1:
         weight *= usual / max(expected, FLOOR * usual)
     times(models.inverse, start, here, column)
     spread = 0.0
@@ -191,12 +203,16 @@ def expect(state: State, models: Models, arm: int, channel: int) -> tuple[float,
     at = arm * channels + channel
     first, here, column = arm * size * channels + channel, models.here, models.column
     expected = spread = 0.0
-    times(models.inverse, at * size * size, here, column)
     for j in range(size):
         expected += models.slopes[first + j * channels] * here[j]
-        spread += here[j] * column[j]
+    level = models.inverse[at * size * size]
+    if OWN_PART > 0.0:
+        times(models.inverse, at * size * size, here, column)
+        for j in range(size):
+            spread += here[j] * column[j]
+        level += OWN_PART * max(spread - level, 0.0)
     expected = bounded(models, at, channel, expected)
-    variance = models.noise[at] * max(spread, 0.0)
+    variance = models.noise[at] * level
     return expected, variance
 
 
@@ -318,16 +334,20 @@ def _find_frame(models: Models, types: int) -> None:
         deviation, unit = math.sqrt(square / seen), models.unit[j]
         if _group(models, j, types) == 1:
             deviation = 1.0
-        if deviation > LEAST * abs(mean):
+        if deviation > ALIKE * abs(mean):
             unit = 1.0 / deviation
         old = models.unit[j]
         models.stretch[j] = unit / old if old > 0.0 else 0.0
-        models.offset[j] = (models.centre[j] - mean) * unit if models.clock[REPORTS] > 0.0 else 0.0
+        models.offset[j] = (models.centre[j] - mean) * unit
         models.centre[j], models.unit[j] = mean, unit
 
 
 def _move(models: Models, arm: int, channel: int, channels: int) -> None:
-    """The sums of a model, for columns that are standardised anew: z becomes stretch z + offset."""
+    """The sums of a model, for columns that are standardised anew: z becomes stretch z + offset.
+
+    A column is forgotten where past requests are farther away than ``FAR``: one value far from all
+    others, or a feature that drifts, such as a time.
+    """
     size, column = len(models.here), models.column
     start, first = (arm * channels + channel) * size * size, arm * size * channels + channel
     for i in range(size):
@@ -342,6 +362,10 @@ def _move(models: Models, arm: int, channel: int, channels: int) -> None:
     for j in range(1, size):
         at = first + j * channels
         models.moments[at] = models.stretch[j] * models.moments[at] + models.offset[j] * zeroth
+        if models.gram[start + j * size + j] > FAR * FAR * models.gram[start]:
+            models.moments[at] = 0.0
+            for i in range(size):
+                models.gram[start + j * size + i] = models.gram[start + i * size + j] = 0.0
 
 
 def _find_common(state: State, models: Models, channel: int, channels: int, types: int) -> None:
@@ -382,10 +406,13 @@ def _find_common(state: State, models: Models, channel: int, channels: int, type
 
 
 def invert(matrix: Array, start: int, size: int) -> None:
-    """Invert a positive definite matrix in place (Gauss and Jordan)."""
+    """Invert a sum of squares and ridges in place (Gauss and Jordan).
+
+    Its pivots are at least the ridges, but for rounding.
+    """
     for p in range(size):
         pivot_row = start + p * size
-        pivot = 1.0 / matrix[pivot_row + p]
+        pivot = 1.0 / max(matrix[pivot_row + p], LEAST_RIDGE)
         matrix[pivot_row + p] = 1.0
         for j in range(size):
             matrix[pivot_row + j] *= pivot
