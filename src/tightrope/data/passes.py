@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from tightrope.data.log import Log
 from tightrope.data.tables import FullTable
 from tightrope.engine.progress import Progress, reporting
 from tightrope.errors import ExhaustedError, InputError
+from tightrope.kernels.rng import POLICY, seed_words
 from tightrope.live.controller import Controller
 from tightrope.live.featured import FeaturedController
 from tightrope.live.typed import TypedController
@@ -54,6 +55,7 @@ class Passes:
     again: bool
     past: FullTable | Log | None = None
     weight: float = 0.3
+    _kept: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def flat(self) -> Floats:
@@ -86,14 +88,22 @@ class Passes:
                     advance(1.0)
         return found
 
+    def _taught(self, policy: Policy, known: Task | Problem, budget: float) -> Controller:
+        """A controller that has learned from the past; made once for all orders."""
+        key = (policy, budget)
+        if self._kept.get("key") != key:
+            made = Controller(known, policy, budget, learn_from=self.past, weight=self.weight)
+            self._kept.update(key=key, controller=made)
+        found: Controller = self._kept["controller"]
+        return found
+
     def _once(
         self, policy: Policy, known: Task | Problem, budget: float, until: float, stream: Any
     ) -> ReplayRun:
         random = np.random.default_rng(stream)
         coins = int(random.integers(2**63))
-        controller = Controller(
-            known, policy, budget, seed=coins, learn_from=self.past, weight=self.weight
-        )
+        controller = self._taught(policy, known, budget).copy()
+        controller._state["words"][4:] = seed_words(coins, POLICY, np.array([0]))[:, 0]
         passed: Callable[[], int] | None
         if isinstance(controller, TypedController | FeaturedController):
             played = self._by_request(controller, random, until)

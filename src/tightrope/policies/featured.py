@@ -2,14 +2,14 @@
 
 A step, for a request with columns x, with a budget b and allowances a_m left:
 
-1. expect every arm's outcomes for x from linear models (``parts.linear``), and draw them from what
-   is believed;
-2. find the arm that is safest for the average request by cautious estimates; what it would incur
+1. find the arm that is safest for the average request by cautious estimates; what it would incur
    over the rest of the budget gives the penalty rates q_m that are safe to promise, as in
    ``resolve``;
-3. from time to time, find prices over a window of recent requests: theta of a unit of cost,
-   lambda_m of a unit of penalty m above q_m, at which the best arms incur the rates q_m;
-4. pull the arm with the largest R - theta X - sum_m lambda_m (Y_m - q_m X) of drawn outcomes.
+2. every few steps, draw every arm's average outcomes from what is believed, and find prices over a
+   window of recent requests: theta of a unit of cost, lambda_m of a unit of penalty m above q_m,
+   at which the best arms by drawn outcomes are expected to incur the rates q_m;
+3. pull the arm with the largest R - theta X - sum_m lambda_m (Y_m - q_m X), where the outcomes are
+   those of linear models for x (``parts.linear``), moved by the draw.
 
 The rates come from what was really spent, so that a wrong model costs reward, not the limit.
 Letters as in ``parts.linear``.
@@ -41,12 +41,12 @@ from tightrope.policies.parts.linear import (
     SEEN,
     Models,
     begin_models,
-    bounded,
     expect,
     is_learned,
     learn_report,
     predict,
     standardise,
+    usual_outcome,
 )
 from tightrope.policies.parts.pooling import excess_over
 from tightrope.policies.parts.rescue import (
@@ -69,12 +69,10 @@ from tightrope.problem import Known, Task
 __all__ = ["FeaturedResolve"]
 
 TYPES, EQUAL = 3, 4  # places in the constants: types; 1 where all costs are known and equal
-EVERY = 8.0  # steps between two searches for prices
+EVERY, EARLY = 8.0, 16.0  # steps between two draws, each with its prices; fewer in early steps
 TRIES, CLOSE = 60, 1.02  # to find a price; the price over one that does not keep the rate
 WIDTH = 1.1  # of a price, over the last one: the first interval
 LEAST_PRICE, MOST_PRICE = 1e-9, 1e12
-PENALTY = 1.0
-DRAWN = 1.0  # of the deviation of a belief, in draws; chosen by measurement
 SHIFT, LEAST_WEIGHT = 0.05, 1e-3  # of the limits' weights
 
 
@@ -94,7 +92,7 @@ class FeaturedScratch(NamedTuple):
     value: Annotated[Array, 256]  # workspace
     chosen: Annotated[Array, 256]  # the best arm
     expected: Annotated[Array, "K", "C"]  # for the request: cost, reward, net penalties
-    drawn: Annotated[Array, "K", "C"]
+    drawn: Annotated[Array, "K", "C"]  # differences from the expected outcomes of an arm
     arms: Arms  # beliefs about arms without a look at features
     models: Models
 
@@ -106,7 +104,7 @@ class FeaturedResolve(Resolve):
     contextual: ClassVar[bool] = True
     Scratch: ClassVar[type] = FeaturedScratch
     seldom: ClassVar[tuple[str, ...]] = ()
-    carried: ClassVar[tuple[str, ...]] = ("price", "solved", "weights")
+    carried: ClassVar[tuple[str, ...]] = ("price", "solved", "drawn", "weights")
     learned: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(
             (
@@ -166,26 +164,24 @@ class FeaturedResolve(Resolve):
         look = _look(constants, state, scratch, words)
         if look >= 0:
             return look
-        _draw(constants, state, scratch, words)
         _believe_average(constants, state, scratch)
         safest = _find_safest(state, scratch)
         standing = _promise(constants, state, scratch, safest)
         if standing < 0.0:
             return _least(constants, state, scratch)
         if scratch.fresh[0] == 0.0:
-            predict(state, scratch.models, 0, RECENT)
+            predict(state, scratch.models, 0, int(scratch.models.clock[SEEN]))
             scratch.fresh[0] = 1.0
         steps = state.steps[0] + 1.0
-        if scratch.solved[0] == 0.0 or abs(steps - scratch.solved[0]) >= EVERY:
+        if abs(steps - scratch.solved[0]) >= min(EVERY, 1.0 + steps / EARLY):
+            _draw(constants, state, scratch, words)
             _find_prices(constants, state, scratch)
             scratch.solved[0] = steps
+        _expect(state, scratch)
         _weigh(scratch, len(state.limits))
         arm, most = 0, -math.inf
-        channels = 2 + len(state.limits)
         for other in range(len(state.pulls)):
-            value = 0.0
-            for channel in range(channels):
-                value += scratch.worth[channel] * scratch.drawn[other * channels + channel]
+            value = _value(state, scratch, other)
             if value > most:
                 arm, most = other, value
         return arm if _bearable(constants, state, scratch, arm, safest) else safest
@@ -215,60 +211,61 @@ def _look(constants: Constants, state: State, scratch: FeaturedScratch, words: A
 
 
 def _draw(constants: Constants, state: State, scratch: FeaturedScratch, words: Array) -> None:
-    """Every arm's expected and drawn outcomes for the request; penalties are net."""
+    """Draw by how much every arm's average outcomes differ from what is expected of them."""
     models, channels = scratch.models, 2 + len(state.limits)
-    noise = DRAWN * math.sqrt(max(state.remaining[0], 0.0) / scratch.budget[0])
+    noise = math.sqrt(max(state.remaining[0], 0.0) / scratch.budget[0])
     if hashed(words[1], 1) * COIN < WIDE:
         noise *= WIDER
+    for at in range(len(state.pulls) * channels):
+        arm, channel = at // channels, at % channels
+        scratch.drawn[at] = 0.0
+        if is_learned(state, arm, channel):
+            normal = NORMAL[hashed(words[0], at) & (CELLS - 1)]
+            _, variance = usual_outcome(state, models, arm, channel)
+            scratch.drawn[at] = noise * math.sqrt(variance) * normal
+        elif state.known[at] < 0.0:
+            share, source = state.weights[arm * (channels - 2) + channel - 2], channel - 2
+            scratch.drawn[at] = share * scratch.drawn[arm * channels + int(state.sources[source])]
+    _make_net(state, scratch.drawn, 0.0)
+
+
+def _value(state: State, scratch: FeaturedScratch, arm: int) -> float:
+    """What a pull of an arm is worth for the request, at the prices and with the draw."""
+    channels, value = 2 + len(state.limits), 0.0
+    for channel in range(channels):
+        at = arm * channels + channel
+        value += scratch.worth[channel] * (scratch.expected[at] + scratch.drawn[at])
+    return value
+
+
+def _expect(state: State, scratch: FeaturedScratch) -> None:
+    """Every arm's expected outcomes for the request; penalties are net."""
+    models, channels = scratch.models, 2 + len(state.limits)
     standardise(models)
     for at in range(len(state.pulls) * channels):
         arm, channel = at // channels, at % channels
         if is_learned(state, arm, channel):
-            mean, variance = expect(state, models, arm, channel)
-            scratch.expected[at] = mean
-            normal = NORMAL[hashed(words[0], at) & (CELLS - 1)]
-            drawn = mean + noise * math.sqrt(variance) * normal * (1.0 if channel == 1 else PENALTY)
-            scratch.drawn[at] = bounded(models, at, channel, drawn)
+            scratch.expected[at] = expect(state, models, arm, channel)
         elif state.known[at] >= 0.0:
-            scratch.expected[at] = scratch.drawn[at] = state.known[at]
+            scratch.expected[at] = state.known[at]
         else:
-            share = state.weights[arm * (channels - 2) + channel - 2]
-            source = arm * channels + int(state.sources[channel - 2])
-            scratch.expected[at] = share * scratch.expected[source]
-            scratch.drawn[at] = share * scratch.drawn[source]
-    _make_net(state, scratch.expected)
-    _make_net(state, scratch.drawn)
+            share, source = state.weights[arm * (channels - 2) + channel - 2], channel - 2
+            taken = scratch.expected[arm * channels + int(state.sources[source])]
+            scratch.expected[at] = share * taken
+    _make_net(state, scratch.expected, 1.0)
 
 
-def _make_net(state: State, outcomes: Array) -> None:
-    """Turn the penalties of outcomes [K, C] into net penalties."""
+def _make_net(state: State, outcomes: Array, pulls: float) -> None:
+    """Turn the penalties of outcomes [K, C], each of as many pulls, into net penalties."""
     limited = len(state.limits)
     for at in range(len(state.pulls) * limited):
         first, m = at // limited * (2 + limited), at % limited
         cost, reward, penalty = outcomes[first], outcomes[first + 1], outcomes[first + 2 + m]
         base, limit = state.bases[m], state.limits[m]
-        outcomes[first + 2 + m] = net_penalty(base, limit, 1.0, cost, reward, penalty)
+        outcomes[first + 2 + m] = net_penalty(base, limit, pulls, cost, reward, penalty)
 
 
 # What is safe to promise.
-
-
-def _usual(state: State, models: Models, arm: int, channel: int) -> tuple[float, float]:
-    """An arm's outcome for the average request, and the variance of the belief about it."""
-    channels, size = 2 + len(state.limits), len(models.here)
-    at = arm * channels + channel
-    if is_learned(state, arm, channel):
-        mean = bounded(models, at, channel, models.slopes[arm * size * channels + channel])
-        return mean, models.noise[at] * models.inverse[at * size * size]
-    if state.known[at] >= 0.0:
-        return state.known[at], 0.0
-    share = state.weights[arm * (channels - 2) + channel - 2]
-    source = arm * channels + int(state.sources[channel - 2])
-    if state.known[source] >= 0.0:
-        return share * state.known[source], 0.0
-    mean = models.slopes[arm * size * channels + int(state.sources[channel - 2])]
-    variance = models.noise[source] * models.inverse[source * size * size]
-    return share * mean, share * share * variance
 
 
 def _believe_average(constants: Constants, state: State, scratch: FeaturedScratch) -> None:
@@ -278,12 +275,12 @@ def _believe_average(constants: Constants, state: State, scratch: FeaturedScratc
     """
     arms, limited = scratch.arms, len(state.limits)
     for arm in range(len(state.pulls)):
-        cost, _ = _usual(state, scratch.models, arm, 0)
-        reward, _ = _usual(state, scratch.models, arm, 1)
+        cost, _ = usual_outcome(state, scratch.models, arm, 0)
+        reward, _ = usual_outcome(state, scratch.models, arm, 1)
         cost = max(cost, 1e-9)
         for m in range(limited):
             at = arm * limited + m
-            penalty, variance = _usual(state, scratch.models, arm, 2 + m)
+            penalty, variance = usual_outcome(state, scratch.models, arm, 2 + m)
             net = net_penalty(state.bases[m], state.limits[m], 1.0, cost, reward, penalty)
             arms.rate[at] = net / cost
             if variance > 0.0:
@@ -443,8 +440,11 @@ def _choose_best(state: State, scratch: FeaturedScratch) -> None:
     value, best, chosen = scratch.value, scratch.best, scratch.chosen
     channels = 2 + len(state.limits)
     for arm in range(len(state.pulls)):
+        shift = 0.0
+        for channel in range(channels):
+            shift += scratch.worth[channel] * scratch.drawn[arm * channels + channel]
         for n in range(seen):
-            value[n] = 0.0
+            value[n] = shift
         for channel in range(channels):
             place, worth = (arm * channels + channel) * RECENT, scratch.worth[channel]
             for n in range(seen):

@@ -30,14 +30,24 @@ from typing import Annotated, NamedTuple
 from tightrope.policies.base import net_penalty
 from tightrope.policies.state import Array, State
 
-__all__ = ["BLOCK", "RECENT", "Models", "begin_models", "expect", "is_learned", "learn_report"]
+__all__ = [
+    "RECENT",
+    "Models",
+    "begin_models",
+    "expect",
+    "is_learned",
+    "learn_report",
+    "predict",
+    "standardise",
+    "usual_outcome",
+]
 
-OWN_PART = 0.0
-RECENT, BLOCK = 256, 8  # requests in the window; those whose expectations a report renews
+RECENT = 256  # requests in the window
+BLOCK, RENEWED = 32, 8  # their expectations that are renewed at once; per report, on average
 GUESS, DECLARED = 1.0, 2.0  # pulls that a guess of a mean is worth; a declared one
 FLOOR = 0.1  # of the usual outcome: the least expected cost or penalty
 FAR = 8.0  # deviations: a request farther from the mean counts as this
-PRIOR = 2.0  # slopes' worth of evidence that the prior ridge has
+PRIOR = 10.0  # slopes' worth of evidence that the prior ridge has
 EXPLAINED = 1.0 / 6.0  # by all features, or by the types, over the noise: the prior ridge
 LEAST_RIDGE, MOST_RIDGE = 1e-2, 1e6
 LEAST = 1e-12  # guards quotients
@@ -89,7 +99,7 @@ def begin_models(state: State, models: Models, types: int) -> None:
     models.clock[SEEN] = 1.0
     models.recent[0] = 1.0
     refresh(state, models, types)
-    predict(state, models, 0, RECENT)
+    predict(state, models, 0, 1)
 
 
 # Reports.
@@ -104,13 +114,13 @@ def learn_report(state: State, models: Models, arm: int, types: int) -> None:
         return
     weight, channels = state.pulls[arm] - models.pulls[arm], len(state.remaining) + 1
     models.pulls[arm] = state.pulls[arm]
-    first = int(models.clock[STALE])
-    last = first + BLOCK
+    last = int(models.clock[STALE]) + RENEWED
+    first = last - BLOCK if last % BLOCK == 0 else last  # a few at once: a block takes less time
     if weight > 0.0:
         _remember(models)
         if models.clock[REPORTS] >= models.clock[NEXT] or _varies_now(models):
             refresh(state, models, types)
-            first, last = 0, RECENT
+            first, last = 0, int(models.clock[SEEN])
         models.clock[REPORTS] += weight
         standardise(models)
     for channel in range(channels):
@@ -121,7 +131,7 @@ def learn_report(state: State, models: Models, arm: int, types: int) -> None:
             _add(models, arm, channel, channels, weight, max(gained / weight, 0.0))
     if weight > 0.0:
         predict(state, models, first, last)
-        models.clock[STALE] = last % RECENT
+        models.clock[STALE] = last // RENEWED * RENEWED % RECENT
 
 
 def _varies_now(models: Models) -> bool:
@@ -194,26 +204,27 @@ def _remember(models: Models) -> None:
 # Expectations.
 
 
-def expect(state: State, models: Models, arm: int, channel: int) -> tuple[float, float]:
-    """The expected outcome of an arm for the request, and the variance of the belief about it.
-
-    Only of a channel that is learned.
-    """
+def expect(state: State, models: Models, arm: int, channel: int) -> float:
+    """The expected outcome of an arm for the request, in a channel that is learned."""
     channels, size = len(state.remaining) + 1, len(models.here)
-    at = arm * channels + channel
-    first, here, column = arm * size * channels + channel, models.here, models.column
-    expected = spread = 0.0
+    first, expected = arm * size * channels + channel, 0.0
     for j in range(size):
-        expected += models.slopes[first + j * channels] * here[j]
-    level = models.inverse[at * size * size]
-    if OWN_PART > 0.0:
-        times(models.inverse, at * size * size, here, column)
-        for j in range(size):
-            spread += here[j] * column[j]
-        level += OWN_PART * max(spread - level, 0.0)
-    expected = bounded(models, at, channel, expected)
-    variance = models.noise[at] * level
-    return expected, variance
+        expected += models.slopes[first + j * channels] * models.here[j]
+    return bounded(models, arm * channels + channel, channel, expected)
+
+
+def usual_outcome(state: State, models: Models, arm: int, channel: int) -> tuple[float, float]:
+    """An arm's outcome for the average request, and the variance of the belief about it."""
+    channels, size, share = len(state.remaining) + 1, len(models.here), 1.0
+    at = arm * channels + channel
+    if channel >= 2 and state.weights[arm * (channels - 2) + channel - 2] >= 0.0:
+        share = state.weights[arm * (channels - 2) + channel - 2]
+        channel = int(state.sources[channel - 2])
+        at = arm * channels + channel
+    if state.known[at] >= 0.0:
+        return share * state.known[at], 0.0
+    mean = bounded(models, at, channel, models.slopes[arm * size * channels + channel])
+    return share * mean, share * share * models.noise[at] * models.inverse[at * size * size]
 
 
 def bounded(models: Models, at: int, channel: int, expected: float) -> float:
@@ -279,7 +290,8 @@ def refresh(state: State, models: Models, types: int) -> None:
         _find_ridge(state, models, channel, channels, types)
     _find_frame(models, types)
     for at in range(len(state.pulls) * channels):
-        _move(models, at // channels, at % channels, channels)
+        if models.gram[at * len(models.here) * len(models.here)] > 0.0:
+            _move(models, at // channels, at % channels, channels)
     for channel in range(channels):
         _find_common(state, models, channel, channels, types)
         for arm in range(len(state.pulls)):
@@ -371,6 +383,8 @@ def _move(models: Models, arm: int, channel: int, channels: int) -> None:
 def _find_common(state: State, models: Models, channel: int, channels: int, types: int) -> None:
     """What the columns do to all arms: slopes of outcomes over the usual ones."""
     size, square, column = len(models.here), models.square, models.column
+    if models.clock[REPORTS] == 0.0:
+        return
     for i in range(size):
         column[i] = 0.0
         for j in range(size):
@@ -456,7 +470,11 @@ def _solve(state: State, models: Models, arm: int, channel: int, channels: int, 
         models.inverse[start + i * size + i] += ridge
         models.column[i] = models.moments[first + i * channels] + ridge * prior
         left += ridge * prior * prior
-    invert(models.inverse, start, size)
+    if models.gram[start] > 0.0:
+        invert(models.inverse, start, size)
+    else:  # without reports there are only ridges
+        for i in range(size):
+            models.inverse[start + i * size + i] = 1.0 / models.inverse[start + i * size + i]
     times(models.inverse, start, models.column, models.stretch)
     for i in range(size):
         models.slopes[first + i * channels] = models.stretch[i]
