@@ -208,7 +208,7 @@ def test_the_ridge_follows_the_data():
             controller.tell(arm, reward=float(reward), penalty=0.0)
         ridges.append(controller._state.scratch.models.ridge[4])
     prior = 4 / linear.EXPLAINED
-    assert ridges[1] < 0.5 * prior < 2.0 * prior < ridges[0]
+    assert ridges[1] < 0.8 * prior < 1.25 * prior < ridges[0]
 
 
 def test_plain_python_and_compiled_code_agree_to_the_bit():
@@ -463,8 +463,8 @@ def test_what_a_log_taught_is_used_from_the_first_pull_on():
     controller = Controller(made, Resolve(), budget=100, learn_from=full, weight=0.5)
     assert controller.spent == 0
     assert controller.pulls == [0, 0]
-    assert [controller.choose(context=[-1.0, 0.0, 0.0]) for _ in range(20)].count(0) >= 19
-    assert [controller.choose(context=[1.0, 0.0, 0.0]) for _ in range(20)].count(1) >= 19
+    for arm, value in enumerate((-1.0, 1.0)):  # a first step looks at any arm from time to time
+        assert [controller.choose(context=[value, 0.0, 0.0]) for _ in range(20)].count(arm) >= 15
     assert Controller.restore(controller.snapshot()) == controller
 
 

@@ -39,7 +39,7 @@ class FeaturedController(Controller):
         self._rounded = np.zeros(size, np.float32)
         listed = isinstance(self.contexts, Features)
         self._pack = Struct(f"{size}f").pack_into if listed else None
-        self._columns = np.zeros(size)
+        self._double = self._columns = np.zeros(size)
         if self._aware:
             columns = self._state.scratch.models.context
             columns[0] = 1.0
@@ -59,9 +59,10 @@ class FeaturedController(Controller):
                 rounded = self.contexts.row(context)
         except (struct_error, OverflowError):  # a wrong length, no numbers, or too large ones
             rounded = self.contexts.row(context)
-        if not isfinite(rounded.dot(rounded)) and self._pack is not None:
-            rounded = self.contexts.row(context)  # raises if a number is not finite
-        self._columns[:] = rounded
+        self._double[:] = rounded
+        if not isfinite(self._double.dot(self._double)):
+            self._double[:] = self.contexts.row(context)  # which raises
+        self._columns[:] = self._double
 
     def _count_alone(self) -> None:
         if self._aware and self._alone >= 0:
