@@ -53,7 +53,9 @@ LEAST_RIDGE, MOST_RIDGE = 1e-2, 1e6
 LEAST = 1e-12  # guards quotients
 ALIKE = 1e-9  # of a value: the difference of values that are the same, but for rounding
 OWN, COMMON = 0, 2  # places in ``ridge``: of an arm's slopes, of what arms have in common
-REPORTS, NEXT, PLACE, SEEN, STALE = range(5)  # places in ``clock``
+# Places in ``clock``: reports; how many at the next refresh; the next place in the window; requests
+# in it; the place up to which their expectations were renewed.
+REPORTS, NEXT, PLACE, SEEN, STALE = range(5)
 
 
 class Models(NamedTuple):
@@ -78,7 +80,7 @@ class Models(NamedTuple):
     squares: Annotated[Array, "K", "C"]  # sums of squared outcomes
     noise: Annotated[Array, "K", "C"]  # variance of an outcome around its expectation
     usual: Annotated[Array, "K", "C"]  # outcome of the average request
-    clock: Annotated[Array, 5]  # reports, when to refresh, place in the window, requests in it
+    clock: Annotated[Array, 5]  # see above
     recent: Annotated[Array, "D", 256]  # columns of recent requests
     means: Annotated[Array, "K", "C", 256]  # their expected cost, reward and net penalties
 
@@ -313,7 +315,7 @@ def _group(models: Models, j: int, types: int) -> int:
 
 def _find_ridge(state: State, models: Models, channel: int, channels: int, types: int) -> None:
     """The ridges of a channel: slopes that the reports determine, over their squares in noise."""
-    size, known, squares = len(models.here), PRIOR, 0.0
+    size = len(models.here)
     for group in range(2 if types > 0 else 1):
         place = 4 * channel + OWN + group
         ridge = models.ridge[place]
@@ -439,7 +441,7 @@ def invert(matrix: Array, start: int, size: int) -> None:
                     matrix[row + j] -= factor * matrix[pivot_row + j]
 
 
-def _guess(state: State, models: Models, arm: int, channel: int, channels: int) -> float:
+def _size_of(state: State, channel: int, channels: int) -> float:
     """The size of outcomes other than 0 in a channel, over all arms; 1 if there were none."""
     total = square = 0.0
     for other in range(len(state.pulls)):
@@ -452,7 +454,7 @@ def _solve(state: State, models: Models, arm: int, channel: int, channels: int, 
     """The model of an arm's channel from its sums."""
     size, at = len(models.here), arm * channels + channel
     start, first = at * size * size, arm * size * channels + channel
-    scale = _guess(state, models, arm, channel, channels)
+    scale = _size_of(state, channel, channels)
     guess, worth = 0.5 * scale, GUESS
     if channel >= 2:
         guess = min(guess, _allowed(state, models, arm, channel - 2, channels))
