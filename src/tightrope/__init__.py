@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tightrope.policies import parse_policy as parse_policy
     from tightrope.problem import Arm as Arm
     from tightrope.problem import Change as Change
+    from tightrope.problem import Features as Features
     from tightrope.problem import Interval as Interval
     from tightrope.problem import Limit as Limit
     from tightrope.problem import Problem as Problem
@@ -64,7 +65,6 @@ if TYPE_CHECKING:
     from tightrope.problem.distributions import TwoPoint as TwoPoint
     from tightrope.problem.distributions import Uniform as Uniform
     from tightrope.problem.ready import load_problem as load_problem
-    from tightrope.problem.ready import ready_names as ready_names
     from tightrope.problem.ready import ready_problem as ready_problem
     from tightrope.report import plot as plot
     from tightrope.report import print_rows as print_rows
@@ -88,10 +88,10 @@ _LAZY = {
         "optimum.pi_star": "oracle",
         "policies": "ChoicePolicy IndexPolicy LyOff LyOn Policy Resolve Setup Stationary"
         " limits_of parse_policy",
-        "problem": "Arm Change Interval Limit Problem Scales Share Task Types",
+        "problem": "Arm Change Features Interval Limit Problem Scales Share Task Types",
         "problem.distributions": "Bernoulli Beta Constant CostAbove Discrete Empirical"
         " TruncatedNormal TwoPoint Uniform",
-        "problem.ready": "load_problem ready_names ready_problem",
+        "problem.ready": "load_problem ready_problem",
         "report": "plot print_rows",
         "results": "Results",
     }.items()
@@ -114,7 +114,7 @@ _MOVED = {
         "data": "bootstrap evaluate_mixture",
         "problem": "Phase",
         "problem.outcomes": "Law",
-        "problem.ready": "load_task",
+        "problem.ready": "load_task ready_names",
         "engine": "Trajectory",
         "optimum": "Oracle",
     }.items()

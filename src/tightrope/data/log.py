@@ -18,23 +18,44 @@ from tightrope.problem.values import Floats, shown
 if TYPE_CHECKING:
     from tightrope.data.tables import FullTable
 
-__all__ = ["Log", "check_contexts", "kinds_of", "types_of"]
+__all__ = ["Log", "are_vectors", "check_contexts", "kinds_of", "types_of"]
 
 
-def check_contexts(contexts: Sequence[str] | None, rows: int) -> None:
-    """Raise an ``InputError`` unless there is a name for every row."""
+def are_vectors(contexts: Any) -> bool:
+    """Whether contexts are an array of features."""
+    return isinstance(contexts, np.ndarray) and contexts.ndim == 2
+
+
+def check_contexts(contexts: Any, rows: int) -> None:
+    """Raise an ``InputError`` unless every row has a context.
+
+    It is the name of a type, a row of an array of features, or a pair of both.
+    """
     if contexts is None:
         return
     if len(contexts) != rows:
         raise InputError(f"contexts: {len(contexts)} must be {rows}, one for each row")
+    if are_vectors(contexts):
+        if not np.isfinite(contexts).all():
+            row, place = np.argwhere(~np.isfinite(contexts))[0].tolist()
+            what = f"row {row + 1}, feature {place + 1} = {contexts[row, place]:g}"
+            raise InputError(f"contexts: {what}: must be a finite number")
+        return
     for row, name in enumerate(contexts, start=1):
+        if isinstance(name, tuple) and len(name) == 2:
+            continue
         if not isinstance(name, str) or not name:
             raise InputError(f"contexts: row {row} has {shown(name)}; must be the name of a type")
 
 
+def _are_names(contexts: Any) -> bool:
+    """Whether contexts are types alone, without features."""
+    return not are_vectors(contexts) and not isinstance(contexts[0], tuple)
+
+
 def types_of(data: Log | FullTable) -> tuple[str, ...]:
     """The types of the rows, in the order of their names; none without contexts."""
-    found: Any = () if data.contexts is None else data.contexts
+    found: Any = () if data.contexts is None or not _are_names(data.contexts) else data.contexts
     return tuple(sorted({str(name) for name in found}, key=sort_key))  # an array has numpy's
 
 
@@ -44,6 +65,13 @@ def kinds_of(data: Log | FullTable, types: Sequence[str]) -> npt.NDArray[np.int6
         return np.zeros(len(data), np.int64)
     place = {name: kind for kind, name in enumerate(types)}
     return np.array([place[name] for name in data.contexts], np.int64)
+
+
+def _those(contexts: Any, rows: Any) -> Any:
+    """The contexts of some rows."""
+    if contexts is None or are_vectors(contexts):
+        return None if contexts is None else contexts[rows]
+    return list(compress(contexts, rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +91,7 @@ class Log:
     chosen: npt.NDArray[np.int64]  # [n]: the number of the arm that was pulled, from 0
     outcomes: Floats  # [2 + M, n]: cost, reward, penalties
     propensity: Floats | None = None  # [n] in (0, 1]: how likely the logger was to pull that arm
-    contexts: Sequence[str] | None = None  # [n] the type of each request
+    contexts: Any = None  # [n] the type of each request, or [n, d] its features
 
     def __post_init__(self) -> None:
         rows = len(self.chosen)
@@ -109,7 +137,7 @@ class Log:
             chosen=chosen[rows],
             outcomes=np.ascontiguousarray(self.outcomes[:, rows]),
             propensity=None if self.propensity is None else self.propensity[rows],
-            contexts=None if self.contexts is None else list(compress(self.contexts, rows)),
+            contexts=_those(self.contexts, rows),
         )
 
     def lines(self) -> tuple[npt.NDArray[np.int64], Floats, Any, Floats | None]:

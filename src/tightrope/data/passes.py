@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -18,7 +18,9 @@ from tightrope.data.log import Log
 from tightrope.data.tables import FullTable
 from tightrope.engine.progress import Progress, reporting
 from tightrope.errors import ExhaustedError, InputError
+from tightrope.kernels.rng import POLICY, seed_words
 from tightrope.live.controller import Controller
+from tightrope.live.featured import FeaturedController
 from tightrope.live.typed import TypedController
 from tightrope.policies.base import InformedPolicy, Policy
 from tightrope.problem import Problem, Task
@@ -53,11 +55,20 @@ class Passes:
     again: bool
     past: FullTable | Log | None = None
     weight: float = 0.3
+    _kept: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def flat(self) -> Floats:
         """The outcomes of every line."""
         return _lines(self.data, self.task.task)
+
+    @cached_property
+    def contexts(self) -> Any:
+        """The context of every row; features in single precision."""
+        contexts: Any = self.task.stated.contexts
+        return (
+            contexts.rows(self.data.contexts) if self.task.feature_columns else self.data.contexts
+        )
 
     def run_all(
         self,
@@ -79,16 +90,24 @@ class Passes:
                     advance(1.0)
         return found
 
+    def _taught(self, policy: Policy, known: Task | Problem, budget: float) -> Controller:
+        """A controller that has learned from the past; made once for all orders."""
+        key = (policy, budget)
+        if self._kept.get("key") != key:
+            made = Controller(known, policy, budget, learn_from=self.past, weight=self.weight)
+            self._kept.update(key=key, controller=made)
+        found: Controller = self._kept["controller"]
+        return found
+
     def _once(
         self, policy: Policy, known: Task | Problem, budget: float, until: float, stream: Any
     ) -> ReplayRun:
         random = np.random.default_rng(stream)
         coins = int(random.integers(2**63))
-        controller = Controller(
-            known, policy, budget, seed=coins, learn_from=self.past, weight=self.weight
-        )
+        controller = self._taught(policy, known, budget).copy()
+        controller._state["words"][4:] = seed_words(coins, POLICY, np.array([0]))[:, 0]
         passed: Callable[[], int] | None
-        if isinstance(controller, TypedController):
+        if isinstance(controller, TypedController | FeaturedController):
             played = self._by_request(controller, random, until)
             return self._told(*played, known.arm_count)
         if isinstance(self.data, FullTable):
@@ -100,11 +119,14 @@ class Passes:
         return self._told(lines, arms, missed, count, known.arm_count)
 
     def _by_request(
-        self, controller: TypedController, random: np.random.Generator, until: float
+        self,
+        controller: TypedController | FeaturedController,
+        random: np.random.Generator,
+        until: float,
     ) -> tuple[Integers, Integers, int | None, int]:
-        """Decide for the type of each row; the rows of a log count where their arm was chosen."""
+        """Decide for the context of each row; those of a log count where their arm was chosen."""
         data, lines, arms, spent, passed = self.data, list[int](), list[int](), 0.0, 0
-        assert data.contexts is not None, "checked before"
+        contexts: Any = self.contexts
         order, count, missed = self._order(random), len(data.arms), None
         kept = np.ones(len(order), bool)
         if isinstance(data, Log):
@@ -115,10 +137,10 @@ class Passes:
             if spent > until or controller.exhausted:
                 break
             missed, passed = None, passed + 1
-            arm = controller.choose(context=data.contexts[row]) if keep else -1
+            arm = controller.choose(context=contexts[row]) if keep else -1
             line = row * count + arm if isinstance(data, FullTable) else row
             if isinstance(data, FullTable) or (keep and arm == data.chosen[row]):
-                controller.tell_row(arm, self.flat[line], context=data.contexts[row])
+                controller.tell_row(arm, self.flat[line], context=contexts[row])
                 spent += float(self.flat[line, 0])
                 lines.append(line)
                 arms.append(arm)

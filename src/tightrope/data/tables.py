@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from tightrope.data.fitting import arms_of, scales_of
 from tightrope.data.fitting import problem_of as problem_of_log
-from tightrope.data.log import Log, check_contexts, types_of
+from tightrope.data.log import Log, are_vectors, check_contexts, types_of
 from tightrope.errors import InputError
-from tightrope.problem import Problem, Scales, Task, Types
+from tightrope.problem import Features, Mixed, Problem, Scales, Task, Types
 from tightrope.problem.limits import Kind
 from tightrope.problem.meaning import check_limits_of_data
 from tightrope.problem.named import Named, check_names
@@ -39,7 +39,7 @@ class FullTable:
     arms: Sequence[str]  # names [K], all different
     penalties: Sequence[str]  # names [M]
     outcomes: Floats  # [n, K, 2 + M]: cost, reward, penalties; finite, at least 0
-    contexts: Sequence[str] | None = None  # [n] the type of each row
+    contexts: Any = None  # [n] the type of each row, or [n, d] its features
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", tuple(self.arms))
@@ -56,15 +56,19 @@ class FullTable:
         require_outcomes(self, found.reshape(-1, inner[1]), rows, chosen)
         object.__setattr__(self, "outcomes", found)
         if self.contexts is not None:
-            object.__setattr__(self, "contexts", tuple(self.contexts))
+            if not are_vectors(self.contexts):
+                object.__setattr__(self, "contexts", tuple(self.contexts))
             check_contexts(self.contexts, len(found))
 
     def lines(self) -> tuple[npt.NDArray[np.int64], Floats, Any, None]:
         """Of every row and arm the arm, the outcomes [n K, 2 + M], the context; no propensity."""
         count = len(self.arms)
-        arms, contexts = np.tile(np.arange(count), len(self)), None
+        arms = np.tile(np.arange(count), len(self))
+        contexts: Any = None
         if self.contexts is not None:
-            contexts = [name for name in self.contexts for _ in range(count)]
+            contexts = [one for one in self.contexts for _ in range(count)]
+            if are_vectors(self.contexts):
+                contexts = np.repeat(self.contexts, count, axis=0)
         return arms, self.outcomes.reshape(-1, len(self.channels)), contexts, None
 
     def as_log(self) -> Log:
@@ -146,6 +150,18 @@ def require_outcomes(data: Log | FullTable, outcomes: Floats, rows: Any, chosen:
     )
 
 
+def _contexts_of(data: Log | FullTable) -> Types | Features | Mixed | None:
+    """The features of the rows, or their types, or both."""
+    if data.contexts is None:
+        return None
+    if are_vectors(data.contexts):
+        return Features(data.contexts.shape[1])
+    if isinstance(data.contexts[0], tuple):
+        kinds, vectors = zip(*data.contexts, strict=True)
+        return Mixed(tuple(dict.fromkeys(kinds)), len(vectors[0]))
+    return Types(types_of(data))
+
+
 def task_of(
     data: Log | FullTable, limits: Limits | None = None, scales: Scales | None = None
 ) -> Task:
@@ -158,15 +174,14 @@ def task_of(
     4.0
     """
     limits = limits or {}
-    types = None if data.contexts is None else Types(types_of(data))
     if scales is None:
         axes = (0, 1) if isinstance(data, FullTable) else 1
         own = [name for name in data.penalties if name in limits]
         scales = scales_of(data.channels, data.outcomes.max(axis=axes).tolist(), own)
-        task = Task(data.arms, Named(limits), scales, contexts=types)
+        task = Task(data.arms, Named(limits), scales, contexts=_contexts_of(data))
         check_limits_of_data(task, limits)
     else:
-        task = Task(data.arms, limits, scales, contexts=types)
+        task = Task(data.arms, limits, scales, contexts=_contexts_of(data))
     for name in task.told_names:
         if name not in data.penalties:
             known = ", ".join(map(repr, data.penalties)) or "none"
@@ -192,6 +207,8 @@ def problem_of(
     3.5
     """
     task = task_of(data, limits, scales)
+    if task.feature_columns:
+        raise InputError("contexts: a problem cannot draw features yet; replay the table instead")
     if isinstance(data, Log):
         return problem_of_log(data, task.limits, scales=task.scales, name=name)
     log = data.as_log()

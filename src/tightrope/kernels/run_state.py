@@ -176,9 +176,9 @@ class RunState:
             raise InputError(f"arms = {arms}: must be below {LARGEST}")
         penalties, limited = max(known.penalty_count, 1), known.penalty_count
         limited = limited if spec.method == CHOICE else penalties
-        shapes = _shapes(spec, arms, penalties, limited, setup, sizes or Sizes(), known.types > 0)
+        shapes = _shapes(spec, arms, penalties, limited, setup, sizes or Sizes(), known)
         block = _block(spec, shapes)
-        for field, values in _starts(spec, arms, penalties, limited).items():
+        for field, values in _starts(spec, arms, penalties, limited, known).items():
             _array_in(block, spec, field)[:] = values
         state = cls(spec, block)
         state._fill(setup, arms, budget if last is None else last, scales, known)
@@ -319,11 +319,11 @@ def _shapes(
     limited: int,
     setup: Setup,
     sizes: Sizes,
-    typed: bool,
+    known: Known,
 ) -> dict[Field, tuple[int, int]]:
     """Rows and columns of the fields that are used; those of one dimension have one row.
 
-    ``limited``: the number of limits in the ``State``; ``typed``: whether a decision has a type.
+    ``limited``: the number of limits in the ``State``.
     """
     rooms = sizes.rooms(arms) if spec.method == SIEVE else []
     places, constants = sum(rooms, _whole_blocks(arms)), len(setup.constants) + 1
@@ -335,7 +335,7 @@ def _shapes(
         Field.ROUNDED: (1, constants),
         Field.COUNTS: (1, COUNTS),
         Field.WORDS: (1, 8),
-        Field.PAIR: (1, POLICY_WORDS + typed),
+        Field.PAIR: (1, POLICY_WORDS + (known.types > 0)),
     }
     if spec.indexed:
         shapes |= {Field.PLACES: (2 * (1 + penalties) + 1, places), Field.BEST: (2, BLOCK)}
@@ -351,22 +351,28 @@ def _shapes(
         shapes[Field.STATE] = (1, field_starts(State, arms, limited)[-1])
         shapes[Field.HISTORY] = (1, len(setup.history(arms, limited)))
     if spec.method == CHOICE:
-        shapes[Field.SCRATCH] = (1, field_starts(_scratch(spec), arms, limited)[-1])
-    listed = _starts(spec, arms, penalties, limited)
+        shapes[Field.SCRATCH] = (
+            1,
+            field_starts(_scratch(spec), arms, limited, known.feature_columns)[-1],
+        )
+    listed = _starts(spec, arms, penalties, limited, known)
     return shapes | {field: (1, len(values)) for field, values in listed.items()}
 
 
-def _starts(spec: Spec, arms: int, penalties: int, limited: int) -> dict[Field, list[int]]:
+def _starts(
+    spec: Spec, arms: int, penalties: int, limited: int, known: Known
+) -> dict[Field, list[int]]:
     """The offsets of the records' fields, and which of them have rows or are carried."""
     found = {Field.RUN_STARTS: field_starts(Run, arms, penalties)}
     if spec.remembers:
-        found |= {Field.STARTS: field_starts(State, arms, limited)}
-        found |= {Field.STATE_ROWS: _with_rows(State, arms, limited, ("flight",))}
+        starts = field_starts(State, arms, limited)
+        found |= {Field.STARTS: starts}
+        found |= {Field.STATE_ROWS: _with_rows(State, arms, starts, ("flight",))}
     if spec.method == CHOICE:
-        own = _scratch(spec)
-        found |= {Field.OWN_STARTS: field_starts(own, arms, limited)}
-        found |= {Field.OWN_ROWS: _with_rows(own, arms, limited)}
-        found |= {Field.CARRIED: _carried(spec.policy, arms, limited)}
+        starts = field_starts(_scratch(spec), arms, limited, known.feature_columns)
+        found |= {Field.OWN_STARTS: starts}
+        found |= {Field.OWN_ROWS: _with_rows(_scratch(spec), arms, starts)}
+        found |= {Field.CARRIED: _carried(spec.policy, arms, starts)}
     return found
 
 
@@ -376,19 +382,20 @@ def _scratch(spec: Spec) -> type:
     return kind
 
 
-def _with_rows(record: type, arms: int, limited: int, but: Sequence[str] = ()) -> list[int]:
+def _with_rows(
+    record: type, arms: int, starts: Sequence[int], but: Sequence[str] = ()
+) -> list[int]:
     """Start and size of row 0 of every field that has rows."""
-    starts, found = field_starts(record, arms, limited), []
+    found = []
     for at, (name, shape) in enumerate(record_fields(record)):
         if shape[0] == "K" and name not in but:
             found += [starts[at], (starts[at + 1] - starts[at]) // arms]
     return found
 
 
-def _carried(policy: Any, arms: int, limited: int) -> list[int]:
+def _carried(policy: Any, arms: int, starts: Sequence[int]) -> list[int]:
     """Start, size, and size of a row or 0, of every field that ``choose`` changes permanently."""
-    starts, found = field_starts(policy.Scratch, arms, limited), []
-    carried = carried_fields(policy)
+    found, carried = [], carried_fields(policy)
     for at, (name, shape) in enumerate(record_fields(policy.Scratch)):
         if name in carried:
             size = starts[at + 1] - starts[at]

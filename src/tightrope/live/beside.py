@@ -20,6 +20,7 @@ class Beside:
     regular: bool  # whether all arms can be pulled and no pull is in flight
     cut: int = 0  # outcomes above the cap of a scale
     types: list[str] = field(default_factory=list)  # of requests, where they are added as they come
+    vectors: dict[int, list[tuple[float, ...]]] = field(default_factory=dict)  # of pulls in flight
 
     @classmethod
     def nothing(cls, arms: int) -> Beside:
@@ -34,14 +35,18 @@ class Beside:
     def copy(self) -> Beside:
         """Another one."""
         flight, retired = array("d", self.flight), set(self.retired)
-        return replace(self, flight=flight, retired=retired, types=list(self.types))
+        vectors = {arm: list(listed) for arm, listed in self.vectors.items()}
+        types = list(self.types)
+        return replace(self, flight=flight, retired=retired, types=types, vectors=vectors)
 
     def table(self) -> dict[str, Any]:
         """As a table of plain values."""
         flight = {str(k): int(count) for k, count in enumerate(self.flight) if count}
         listed = {"flight": flight, "retired": sorted(self.retired)}
-        types = {"types": self.types} if self.types else {}
-        return {**listed, "regular": self.regular, "cut": self.cut, **types}
+        more: dict[str, Any] = {"types": self.types} if self.types else {}
+        if any(self.vectors.values()):
+            more["vectors"] = {str(k): vectors for k, vectors in self.vectors.items() if vectors}
+        return {**listed, "regular": self.regular, "cut": self.cut, **more}
 
     @classmethod
     def of_table(cls, table: Mapping[str, Any], arms: int) -> Beside:
@@ -51,6 +56,8 @@ class Beside:
             made.flight[index(int(arm))] = float(count)
         made.retired.update(map(index, table.get("retired", [])))
         made.types.extend(map(str, table.get("types", [])))
+        for arm, vectors in table.get("vectors", {}).items():
+            made.vectors[index(int(arm))] = [tuple(map(float, one)) for one in vectors]
         made.regular, made.cut = bool(table.get("regular", True)), index(table.get("cut", 0))
         return made
 

@@ -61,7 +61,7 @@ class Controller(MovingRun):
     """
 
     def __new__(cls, task: Any = None, *_: Any, **__: Any) -> Any:
-        """One for requests with types, or for numbers, where the task has contexts or a space."""
+        """One for types, features or numbers, where the task has contexts or a space."""
         stated = getattr(task, "stated", None)
         if stated is not None and stated.space is not None:
             from tightrope.live.spaced import SpacedController
@@ -69,6 +69,10 @@ class Controller(MovingRun):
             return object.__new__(SpacedController)
         if stated is None or stated.whole.contexts is None:
             return object.__new__(cls)
+        if stated.whole.feature_columns:
+            from tightrope.live.featured import FeaturedController
+
+            return object.__new__(FeaturedController)
         from tightrope.live.typed import TypedController
 
         return object.__new__(TypedController)
@@ -110,7 +114,11 @@ class Controller(MovingRun):
         held = known.task if policy.contextual else task.task
         self._hold(held, policy, float(budget), state)
         if learn_from is not None:
-            self.learn_sums(past_sums(learn_from, self.task, weight))
+            self._learn_past(learn_from, weight)
+
+    def _learn_past(self, past: PastData, weight: float) -> None:
+        """Learn from a log before the first decision."""
+        self.learn_sums(past_sums(past, self.task, weight))
 
     def learn_sums(self, sums: Sequence[PastSums]) -> None:
         """Learn from the sums of a log; see ``past``."""

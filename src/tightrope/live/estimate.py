@@ -49,10 +49,10 @@ Floats = npt.NDArray[np.float64]
 def estimate_of(controller: Controller, pulls_left: float | None) -> EndRates | None:
     """How forward runs end: see :class:`EndRates`.
 
-    None before the first cost, while the policy is not compiled, if it fails, and if it would take
-    too long: a pull takes about (10 + K) M^2 units of ``WORK``.
+    None before the first cost, with features, while the policy is not compiled, if it fails, and if
+    it would take too long: a pull takes about (10 + K) M^2 units of ``WORK``.
     """
-    if pulls_left is None:
+    if pulls_left is None or controller.task.feature_columns:
         return None
     longest = int(LONGER * pulls_left) + 100
     task = controller.rows.at(controller.budget)

@@ -22,7 +22,16 @@ from tightrope.policies.base import IndexPolicy, Policy, net_sum
 from tightrope.problem import Task, Types
 from tightrope.problem.values import shown
 
-__all__ = ["PastData", "PastSums", "learn_sums", "past_sums", "rows_of_past", "spread"]
+__all__ = [
+    "PastData",
+    "PastSums",
+    "learn_sums",
+    "past_sums",
+    "rows_of_past",
+    "spread",
+    "sums_of_lines",
+    "weights_of_past",
+]
 
 Floats = npt.NDArray[np.float64]
 
@@ -50,9 +59,7 @@ class PastData(Protocol):
         """Of every line the arm, the outcomes [lines, 2 + M], the context, the propensity."""
 
 
-def rows_of_past(
-    past: PastData, task: Task
-) -> tuple[npt.NDArray[np.int64], Floats, list[str] | None]:
+def rows_of_past(past: PastData, task: Task) -> tuple[npt.NDArray[np.int64], Floats, Any]:
     """The arm, the outcomes in the order of the task's channels, and the contexts of every line.
 
     Raises an ``InputError`` where the log's arms or penalties do not fit the task.
@@ -86,13 +93,13 @@ def past_sums(past: PastData, task: Task, weight: float) -> list[PastSums]:
     if not isinstance(weight, Real) or not 0.0 < float(weight) <= 1.0:
         raise InputError(f"weight = {shown(weight)}: must be above 0, at most 1")
     arms, outcomes, contexts = rows_of_past(past, task)
-    if task.contexts is None or contexts is None:
+    if not isinstance(task.contexts, Types) or contexts is None:
         names, kinds = [None], np.zeros(len(arms), np.int64)
     else:
         names = list(dict.fromkeys(contexts))
         kinds = np.array([names.index(name) for name in contexts], np.int64)
     rows, count = kinds * task.arm_count + arms, len(names) * task.arm_count
-    weights = _weights(past, rows, float(weight))
+    weights = weights_of_past(past, rows, float(weight))
     columns = [np.ones(len(arms)), *np.minimum(outcomes, task.scales.channels).T]
     found = [
         np.bincount(rows, weights * one * other, minlength=count)
@@ -136,8 +143,11 @@ def learn_sums(
         renew_terms(state, policy)
 
 
-def _weights(past: PastData, rows: Any, weight: float) -> Floats:
+def weights_of_past(past: PastData, rows: Any, weight: float) -> Floats:
     """The weight of every line; with propensities, in proportion to their inverse in each row."""
+    if not isinstance(weight, Real) or not 0.0 < float(weight) <= 1.0:
+        raise InputError(f"weight = {shown(weight)}: must be above 0, at most 1")
+    weight = float(weight)
     *_, propensity = past.lines()
     if propensity is None:
         return np.full(len(rows), weight)
@@ -159,3 +169,23 @@ def _add(state: RunState, row: int, matrix: Floats) -> None:
         net[0], net[2], net[3 + m] = (net_sum(base, limit, *one) for one in np.eye(3).tolist())
         record.products.reshape(count, -1)[row, m] += matrix[1] @ net
         record.net_squares.reshape(count, -1)[row, m] += max(net @ matrix @ net, 0.0)
+
+
+def sums_of_lines(state: RunState, values: Floats, weights: Floats) -> dict[str, Floats]:
+    """What every line adds to its row of the ``State``, [lines, ...], by the names of its fields.
+
+    ``values`` [lines, 2 + M]: normalised outcomes.
+    """
+    record, each = state.record, weights[:, np.newaxis]
+    nets = [
+        net_sum(float(base), float(limit), 1.0, *values[:, [1, 2 + m]].T)
+        for m, (base, limit) in enumerate(zip(record.bases, record.limits, strict=True))
+    ]
+    net = np.array(nets).reshape(-1, len(values)).T
+    return {
+        "pulls": each,
+        "totals": each * values,
+        "squares": each * (values * values),
+        "products": each * (values[:, :1] * net),
+        "net_squares": each * (net * net),
+    }

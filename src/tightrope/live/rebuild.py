@@ -294,6 +294,7 @@ def _unit(kind: str, factors: Floats) -> Any:
     return {
         "": 1.0,
         "outcomes": factors,
+        "squares": factors * factors,
         "reward": factors[1],
         "penalties": per_limit,
         "remaining": np.array([factors[0], *factors[2:]]),

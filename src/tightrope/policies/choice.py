@@ -18,7 +18,7 @@ With pulls in flight ``choose`` gets a copy of state and scratch (see ``parts.fl
 to the copy are lost, except for the fields that the policy names as ``carried``; ``learn`` changes
 those for reported pulls only. If the task changes during a run, ``renew`` computes the scratch
 again from the state. ``learned`` names the fields that cannot be computed again, each with its
-unit: "outcomes", "reward", "penalties", "remaining", or "".
+unit: "outcomes", their "squares", "reward", "penalties", "remaining", or "".
 
 The functions may use only ``math``, their arguments and other such functions. They must not
 allocate, slice or reshape. Letters: K arms, M penalties, C = 2 + M channels.

@@ -16,7 +16,7 @@ from tightrope.policies.base import (
     limits_of,
 )
 from tightrope.policies.parts.rates import Schedule
-from tightrope.problem import Known, Problem, require_unchanging
+from tightrope.problem import Known, Problem, Types, require_unchanging
 
 __all__ = ["LyOff"]
 
@@ -52,7 +52,7 @@ class LyOff(InformedPolicy, IndexPolicy):
 
     def for_task(self, known: Known) -> Policy:
         """The form for requests with types, or itself."""
-        if known.stated.contexts is None:
+        if not isinstance(known.stated.contexts, Types):
             return self
         from tightrope.policies.typed_lyapunov import TypedLyOff
 

@@ -23,7 +23,7 @@ from tightrope.policies.parts.rates import (
     rate_and_width,
     smallest_cost,
 )
-from tightrope.problem import Interval, Known, Task
+from tightrope.problem import Interval, Known, Task, Types
 
 __all__ = ["LyOn"]
 
@@ -82,7 +82,7 @@ class LyOn(IndexPolicy):
     def for_task(self, known: Known) -> Policy:
         """The form for requests with types, or for numbers, or itself."""
         task, values = known.stated, {one.name: getattr(self, one.name) for one in fields(self)}
-        if task.contexts is not None:
+        if isinstance(task.contexts, Types):
             from tightrope.policies.typed_lyapunov import TypedLyOn
 
             return TypedLyOn(**values)

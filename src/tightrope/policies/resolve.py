@@ -163,11 +163,15 @@ class Resolve(ChoicePolicy):
         self.require("watch", "none with window0 or discount0", self.watch is None or not forgets)
 
     def for_task(self, known: Known) -> Policy:
-        """The form for requests with types or for numbers, or the guarded policy, or itself.
+        """The form for features, types or numbers, or the guarded policy, or itself.
 
         The guard needs a risk, a limit and a declared safe arm.
         """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
+        if known.stated.feature_columns:
+            from tightrope.policies.featured import FeaturedResolve
+
+            return FeaturedResolve(**values)
         guarded, typed = self._guarded(known), known.stated.contexts is not None
         if guarded:
             from tightrope.policies.guarded import GuardedResolve, GuardedTypedResolve

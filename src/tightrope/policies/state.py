@@ -2,9 +2,9 @@
 
 A *record* is a ``NamedTuple`` whose annotations give the shapes: ``Annotated[Array, "K", "C"]`` is
 a flat array of K times C numbers in C order: ``totals[arm * channels + channel]``. Letters: K arms,
-M penalties, C = 2 + M channels (cost, reward, penalties), R = 1 + M. A field may be a record
-itself. :class:`State` is the state of every run; a policy that needs more declares a record of its
-own, its ``Scratch``.
+M penalties, C = 2 + M channels (cost, reward, penalties), R = 1 + M, D columns of a request's
+features. A field may be a record itself. :class:`State` is the state of every run; a policy that
+needs more declares a record of its own, its ``Scratch``.
 
 One declaration serves plain Python (numpy arrays), compiled code (slices of one block of memory,
 cut by the function that :func:`record_maker` generates) and GPUs (several kinds of memory).
@@ -113,17 +113,19 @@ class NoScratch(NamedTuple):
     nothing: Annotated[Array, 1]
 
 
-def field_sizes(record: type, arms: int, penalties: int) -> Iterator[tuple[str, int]]:
+def field_sizes(
+    record: type, arms: int, penalties: int, columns: int = 0
+) -> Iterator[tuple[str, int]]:
     """The name and size of every field, in order, with nested records flattened."""
-    letters = {"K": arms, "M": penalties, "C": 2 + penalties, "R": 1 + penalties}
+    letters = {"K": arms, "M": penalties, "C": 2 + penalties, "R": 1 + penalties, "D": columns}
     for name, shape in record_fields(record):
         yield name, math.prod(letters[one] if isinstance(one, str) else one for one in shape)
 
 
-def field_starts(record: type, arms: int, penalties: int) -> list[int]:
+def field_starts(record: type, arms: int, penalties: int, columns: int = 0) -> list[int]:
     """Where every field starts in a block of numbers, and where the last one ends."""
     starts = [0]
-    for _, size in field_sizes(record, arms, penalties):
+    for _, size in field_sizes(record, arms, penalties, columns):
         starts.append(starts[-1] + size)
     return starts
 

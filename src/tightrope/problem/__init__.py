@@ -12,6 +12,7 @@ phase is a problem whose arms do not change.
 from tightrope.problem.arms import Arm, BernoulliArms
 from tightrope.problem.changes import Change
 from tightrope.problem.contexts import Types
+from tightrope.problem.features import Features, Mixed
 from tightrope.problem.known import MOST_PULLS, Known, check_budget
 from tightrope.problem.limits import Kind, Limit, Share
 from tightrope.problem.named import channel_names
@@ -28,10 +29,12 @@ __all__ = [
     "BernoulliArms",
     "Box",
     "Change",
+    "Features",
     "Interval",
     "Kind",
     "Known",
     "Limit",
+    "Mixed",
     "Moments",
     "Phase",
     "Problem",

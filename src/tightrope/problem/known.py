@@ -75,6 +75,11 @@ class Known:
         return 0
 
     @property
+    def feature_columns(self) -> int:
+        """D: the columns of a request's features, see ``Task.feature_columns``."""
+        return self._known.feature_columns
+
+    @property
     def penalty_count(self) -> int:
         """M, at least 0."""
         return len(self._known.limit_values)

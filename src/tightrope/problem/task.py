@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from tightrope.errors import ProblemError
-from tightrope.problem.contexts import Types, as_types, row_names, types_table
+from tightrope.problem.contexts import Types, row_names
 from tightrope.problem.declared import (
     costs_of,
     expected_of,
@@ -19,6 +19,7 @@ from tightrope.problem.declared import (
     safe_rates_of,
     skip_of,
 )
+from tightrope.problem.features import Features, Mixed, as_contexts, contexts_table
 from tightrope.problem.known import Known, limit_title
 from tightrope.problem.limits import Kind, Share, as_limit, as_written
 from tightrope.problem.meaning import require_binding, warn_of_numbers
@@ -64,8 +65,8 @@ class Task(Known):
     arm: a price list. ``skip``: an arm that declines the request; it earns no reward and incurs no
     penalty.
 
-    ``contexts``: the types of requests that a policy sees before it chooses, as :class:`Types` or a
-    list of their names.
+    ``contexts``: what a policy sees of a request before it chooses: its type, as :class:`Types` or
+    a list of their names, :class:`Features`, or both as :class:`Mixed`.
 
     ``arms`` can be an :class:`Interval` or a box, kept as ``space``: its points are the arms.
 
@@ -90,7 +91,8 @@ class Task(Known):
     costs: float | Mapping[str, float] | None = None  # kept as Named, in order, or None
     known: Mapping[str, Mapping[str, float]] = Named({})  # kept as Named, in order
     skip: str | int | None = None  # kept as the name
-    contexts: Types | Sequence[str] | None = None  # kept as Types
+    # Names of types are kept as Types.
+    contexts: Types | Features | Mixed | Sequence[str] | None = None
     space: Space | None = None
 
     def __post_init__(self, limit: object) -> None:
@@ -105,7 +107,7 @@ class Task(Known):
             value = getattr(self, field)
             if not isinstance(value, kind) or (field == "arms" and isinstance(value, str)):
                 raise ProblemError(f"{field} = {shown(value)}: must be {allowed}")
-        self.__dict__["contexts"] = as_types(self.contexts)
+        self.__dict__["contexts"] = as_contexts(self.contexts)
         if not isinstance(self.arms, NumberedNames):
             object.__setattr__(self, "arms", tuple(self.arms))
         check_names(self.arms)
@@ -312,8 +314,8 @@ class Task(Known):
 
         What is known, expected or a weight of an arm is so for each of its rows.
         """
-        types = cast(Types | None, self.contexts)
-        if types is None:
+        types = self.contexts
+        if not isinstance(types, Types):
             return self
         names = row_names(types, self.arms)
         made = self._with(arms=names, contexts=None, safe=None, safe_rates={})
@@ -321,6 +323,11 @@ class Task(Known):
             made.__dict__[name] = np.tile(getattr(self, name), (types.count, 1))
         made.__dict__["types"], made.__dict__["whole"] = types.count, self
         return made
+
+    @property
+    def feature_columns(self) -> int:
+        """D: the columns of a request's features, the intercept included; 0 without features."""
+        return getattr(self.contexts, "columns", 0)
 
     @cached_property
     def whole(self) -> Task:
@@ -377,7 +384,7 @@ class Task(Known):
             "costs": _one_for_all(cast(Named[float] | None, self.costs)),
             "known": {name: dict(by_arm) for name, by_arm in self.known.items()},
             "skip": self.skip,
-            "contexts": types_table(cast(Types | None, self.contexts)),
+            "contexts": contexts_table(cast(Any, self.contexts)),
             "space": {} if self.space is None else self.space.table(),
         }
 

@@ -19,11 +19,12 @@ def problems(name: ProblemName | None = None, *, json: Json = False) -> int:
     name NAME: problem to print as TOML
     """
     from tightrope.problem import table_of
+    from tightrope.problem.ready import ready_names
 
     if name:
         text = tightrope.load_problem(name).outline
         return answer(json, table_of(text), lambda: print(text, end=""))
-    names = tightrope.ready_names()
+    names = ready_names()
     return answer(json, dict(names), aligned(names.items()))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
-import tightrope
 from tightrope.errors import TightropeError
 from tightrope.shell.commands import Argument
 
@@ -15,7 +14,9 @@ from tightrope.shell.commands import Argument
 def _problems(prefix: str, **_: Any) -> list[str]:
     from argcomplete.completers import FilesCompleter
 
-    return [*tightrope.ready_names(), *FilesCompleter(("toml",))(prefix)]
+    from tightrope.problem.ready import ready_names
+
+    return [*ready_names(), *FilesCompleter(("toml",))(prefix)]
 
 
 def _policies(prefix: str, **_: Any) -> list[str]:

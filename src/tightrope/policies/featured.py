@@ -1,0 +1,454 @@
+"""resolve for requests with features: what runs in its place where a task has feature vectors.
+
+A step, for a request with columns x, with a budget b and allowances a_m left:
+
+1. find the arm that is safest for the average request by cautious estimates; what it would incur
+   over the rest of the budget gives the penalty rates q_m that are safe to promise, as in
+   ``resolve``;
+2. every few steps, draw every arm's average outcomes from what is believed, and find prices over a
+   window of recent requests: theta of a unit of cost, lambda_m of a unit of penalty m above q_m,
+   at which the best arms by drawn outcomes are expected to incur the rates q_m;
+3. pull the arm with the largest R - theta X - sum_m lambda_m (Y_m - q_m X), where the outcomes are
+   those of linear models for x (``parts.linear``), moved by the draw.
+
+The rates come from what was really spent, so that a wrong model costs reward, not the limit.
+Letters as in ``parts.linear``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, NamedTuple
+
+from tightrope.policies.base import Constants, Policy, Setup, net_penalty
+from tightrope.policies.choice import hashed
+from tightrope.policies.parts.beliefs import (
+    CELLS,
+    COIN,
+    KAPPA,
+    KNOWN,
+    MORE,
+    NORMAL,
+    SIZE,
+    Arms,
+    believe,
+    learn,
+)
+from tightrope.policies.parts.linear import (
+    RECENT,
+    SEEN,
+    Models,
+    begin_models,
+    expect,
+    is_learned,
+    learn_report,
+    predict,
+    standardise,
+    usual_outcome,
+)
+from tightrope.policies.parts.pooling import excess_over
+from tightrope.policies.parts.rescue import (
+    Outlook,
+    cost_ahead,
+    excess_of,
+    known_cost,
+    large_penalty,
+    pending,
+    plausible_rate,
+    room_above,
+    safe_rate,
+    size_of,
+    skewness,
+)
+from tightrope.policies.resolve import LEAST_LIMIT, LEFT, LOOKS, RISKED, WIDE, WIDER, Resolve
+from tightrope.policies.state import Array, State
+from tightrope.problem import Known, Task
+
+__all__ = ["FeaturedResolve"]
+
+TYPES, EQUAL = 3, 4  # places in the constants: types; 1 where all costs are known and equal
+EVERY, EARLY = 8.0, 16.0  # steps between two draws, each with its prices; fewer in early steps
+TRIES, CLOSE = 60, 1.02  # to find a price; the price over one that does not keep the rate
+WIDTH = 1.1  # of a price, over the last one: the first interval
+LEAST_PRICE, MOST_PRICE = 1e-9, 1e12
+SHIFT, LEAST_WEIGHT = 0.05, 1e-3  # of the limits' weights
+
+
+class FeaturedScratch(NamedTuple):
+    """What the policy remembers beside the counts."""
+
+    budget: Annotated[Array, 1]  # at the start
+    promised: Annotated[Array, "M"]  # the penalty rates to keep
+    outlook: Annotated[Array, "M", 3]  # of the safest arm, see ``Outlook``
+    weights: Annotated[Array, "M"]  # of the limits, where an arm is safest for several together
+    price: Annotated[Array, "R"]  # of a unit of cost, and of each penalty
+    solved: Annotated[Array, 1]  # when prices were found: a step, from 1; 0 for never
+    fresh: Annotated[Array, 1]  # 0 if the window's expectations must be computed again
+    worth: Annotated[Array, "C"]  # of a unit of each channel, at the prices
+    spent: Annotated[Array, "C"]  # by the best arms of the window, at the prices
+    best: Annotated[Array, 256]  # value of the best arm of each request of the window
+    value: Annotated[Array, 256]  # workspace
+    chosen: Annotated[Array, 256]  # the best arm
+    expected: Annotated[Array, "K", "C"]  # for the request: cost, reward, net penalties
+    drawn: Annotated[Array, "K", "C"]  # differences from the expected outcomes of an arm
+    arms: Arms  # beliefs about arms without a look at features
+    models: Models
+
+
+@dataclass(frozen=True)
+class FeaturedResolve(Resolve):
+    """``resolve`` for requests with features; see :class:`Resolve`."""
+
+    contextual: ClassVar[bool] = True
+    Scratch: ClassVar[type] = FeaturedScratch
+    seldom: ClassVar[tuple[str, ...]] = ()
+    carried: ClassVar[tuple[str, ...]] = ("price", "solved", "drawn", "weights")
+    learned: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            (
+                *("models.context", "models.here", "models.centre", "models.unit"),
+                *("models.ridge", "models.common", "models.pulls", "models.gram"),
+                *("models.inverse", "models.clock", "models.recent"),
+            ),
+            "",
+        ),
+        **dict.fromkeys(("models.totals", "models.moments", "models.slopes"), "outcomes"),
+        "models.usual": "outcomes",
+        **dict.fromkeys(("models.squares", "models.noise"), "squares"),
+    }
+
+    def for_task(self, known: Known) -> Policy:
+        """Itself."""
+        return self
+
+    def setup(self, task: Task, budget: float) -> Setup:
+        """As ``resolve``; then how many types a request may have, and whether costs are equal."""
+        setup = super().setup(task, budget)
+        costs = task.known_outcomes[:, 0]
+        equal = not math.isnan(costs[0]) and bool((costs == costs[0]).all())
+        warning = setup.warning
+        if self.risk is not None and task.safe is not None:
+            warning = (
+                f"policy resolve: the safe arm {task.safe!r} is not used for requests with"
+                f" features, so risk = {self.risk:g} is a target and not a promise"
+            )
+        types = float(getattr(task.contexts, "types", 0))
+        return replace(setup, constants=(*setup.constants, types, float(equal)), warning=warning)
+
+    @staticmethod
+    def begin(constants: Constants, state: State, scratch: Any) -> None:
+        """Note the budget; models without reports."""
+        scratch.budget[0], scratch.fresh[0] = state.remaining[0], 1.0
+        for m in range(len(state.limits)):
+            scratch.weights[m] = 1.0 / len(state.limits)
+        believe(constants, state, scratch.arms)
+        begin_models(state, scratch.models, int(constants[TYPES]))
+
+    @classmethod
+    def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
+        """Beliefs that the state determines; models cannot be computed from it."""
+        believe(constants, state, scratch.arms)
+        scratch.fresh[0] = 0.0
+
+    @staticmethod
+    def learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
+        """Learn from a report."""
+        learn(constants, state, scratch.arms, row, len(state.limits))
+        learn_report(state, scratch.models, row, int(constants[TYPES]))
+
+    @staticmethod
+    def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
+        """The best arm for the request."""
+        look = _look(constants, state, scratch, words)
+        if look >= 0:
+            return look
+        _believe_average(constants, state, scratch)
+        safest = _find_safest(state, scratch)
+        standing = _promise(constants, state, scratch, safest)
+        if standing < 0.0:
+            return _least(constants, state, scratch)
+        if scratch.fresh[0] == 0.0:
+            predict(state, scratch.models, 0, int(scratch.models.clock[SEEN]))
+            scratch.fresh[0] = 1.0
+        steps = state.steps[0] + 1.0
+        if abs(steps - scratch.solved[0]) >= min(EVERY, 1.0 + steps / EARLY):
+            _draw(constants, state, scratch, words)
+            _find_prices(constants, state, scratch)
+            scratch.solved[0] = steps
+        _expect(state, scratch)
+        _weigh(scratch, len(state.limits))
+        arm, most = 0, -math.inf
+        for other in range(len(state.pulls)):
+            value = _value(state, scratch, other)
+            if value > most:
+                arm, most = other, value
+        return arm if _bearable(constants, state, scratch, arm, safest) else safest
+
+    @classmethod
+    def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
+        """All that a kernel compiles of it."""
+        return (cls.begin, cls.choose, cls.learn)
+
+
+def _look(constants: Constants, state: State, scratch: FeaturedScratch, words: Array) -> int:
+    """Any arm, at step t with the chance ``LOOKS`` / t; else, or if it may cost too much, -1."""
+    if hashed(words[1], 2) * COIN * (state.steps[0] + 1.0) >= LOOKS:
+        return -1
+    arm = int(hashed(words[1], 3) * COIN * len(state.pulls))
+    if state.remaining[0] < LEFT * scratch.budget[0]:
+        return -1
+    for m in range(len(state.limits)):
+        left, whole = state.remaining[1 + m], state.limits[m] * scratch.budget[0]
+        risked = large_penalty(constants, size_of(state, scratch.arms, arm, m))
+        if left < LEFT * whole or risked > RISKED * left:
+            return -1
+    return arm
+
+
+# The request at hand.
+
+
+def _draw(constants: Constants, state: State, scratch: FeaturedScratch, words: Array) -> None:
+    """Draw by how much every arm's average outcomes differ from what is expected of them."""
+    models, channels = scratch.models, 2 + len(state.limits)
+    noise = math.sqrt(max(state.remaining[0], 0.0) / scratch.budget[0])
+    if hashed(words[1], 1) * COIN < WIDE:
+        noise *= WIDER
+    for at in range(len(state.pulls) * channels):
+        arm, channel = at // channels, at % channels
+        scratch.drawn[at] = 0.0
+        if is_learned(state, arm, channel):
+            normal = NORMAL[hashed(words[0], at) & (CELLS - 1)]
+            _, variance = usual_outcome(state, models, arm, channel)
+            scratch.drawn[at] = noise * math.sqrt(variance) * normal
+        elif state.known[at] < 0.0:
+            share, source = state.weights[arm * (channels - 2) + channel - 2], channel - 2
+            scratch.drawn[at] = share * scratch.drawn[arm * channels + int(state.sources[source])]
+    _make_net(state, scratch.drawn, 0.0)
+
+
+def _value(state: State, scratch: FeaturedScratch, arm: int) -> float:
+    """What a pull of an arm is worth for the request, at the prices and with the draw."""
+    channels, value = 2 + len(state.limits), 0.0
+    for channel in range(channels):
+        at = arm * channels + channel
+        value += scratch.worth[channel] * (scratch.expected[at] + scratch.drawn[at])
+    return value
+
+
+def _expect(state: State, scratch: FeaturedScratch) -> None:
+    """Every arm's expected outcomes for the request; penalties are net."""
+    models, channels = scratch.models, 2 + len(state.limits)
+    standardise(models)
+    for at in range(len(state.pulls) * channels):
+        arm, channel = at // channels, at % channels
+        if is_learned(state, arm, channel):
+            scratch.expected[at] = expect(state, models, arm, channel)
+        elif state.known[at] >= 0.0:
+            scratch.expected[at] = state.known[at]
+        else:
+            share, source = state.weights[arm * (channels - 2) + channel - 2], channel - 2
+            taken = scratch.expected[arm * channels + int(state.sources[source])]
+            scratch.expected[at] = share * taken
+    _make_net(state, scratch.expected, 1.0)
+
+
+def _make_net(state: State, outcomes: Array, pulls: float) -> None:
+    """Turn the penalties of outcomes [K, C], each of as many pulls, into net penalties."""
+    limited = len(state.limits)
+    for at in range(len(state.pulls) * limited):
+        first, m = at // limited * (2 + limited), at % limited
+        cost, reward, penalty = outcomes[first], outcomes[first + 1], outcomes[first + 2 + m]
+        base, limit = state.bases[m], state.limits[m]
+        outcomes[first + 2 + m] = net_penalty(base, limit, pulls, cost, reward, penalty)
+
+
+# What is safe to promise.
+
+
+def _believe_average(constants: Constants, state: State, scratch: FeaturedScratch) -> None:
+    """The penalty rates of every arm for the average request, instead of those it was pulled for.
+
+    The noise is that of its pulls.
+    """
+    arms, limited = scratch.arms, len(state.limits)
+    for arm in range(len(state.pulls)):
+        cost, _ = usual_outcome(state, scratch.models, arm, 0)
+        reward, _ = usual_outcome(state, scratch.models, arm, 1)
+        cost = max(cost, 1e-9)
+        for m in range(limited):
+            at = arm * limited + m
+            penalty, variance = usual_outcome(state, scratch.models, arm, 2 + m)
+            net = net_penalty(state.bases[m], state.limits[m], 1.0, cost, reward, penalty)
+            arms.rate[at] = net / cost
+            if variance > 0.0:
+                arms.more[MORE * at + KNOWN] = arms.spread[at] * cost * cost / variance
+            doubt = math.sqrt(arms.spread[at] / arms.more[MORE * at + KNOWN])
+            arms.cautious[at] = arms.rate[at] + constants[KAPPA] * doubt
+
+
+def _find_safest(state: State, scratch: FeaturedScratch) -> int:
+    """The arm whose cautious penalties, relative to their limits, are least together."""
+    arms, limited, found, least = scratch.arms, len(state.limits), 0, math.inf
+    for arm in range(len(state.pulls)):
+        above = 0.0
+        for m in range(limited):
+            rate = arms.cautious[arm * limited + m]
+            above += scratch.weights[m] * excess_over(state, arms, arm, m, rate)
+        if above < least:
+            found, least = arm, above
+    return found
+
+
+def _promise(constants: Constants, state: State, scratch: FeaturedScratch, safest: int) -> float:
+    """The penalty rates to keep; negative if it is too late for some limit."""
+    arms, limited = scratch.arms, len(state.limits)
+    standing, ahead, total = math.inf, cost_ahead(state, arms), 0.0
+    for m in range(limited):
+        at = safest * limited + m
+        rate, noise = arms.rate[at], arms.spread[at]
+        known = known_cost(arms.more[MORE * at + KNOWN], ahead, len(state.pulls))
+        scratch.outlook[3 * m], scratch.outlook[3 * m + 1] = rate, noise
+        scratch.outlook[3 * m + 2] = noise / known + noise / (ahead + scratch.models.clock[SEEN])
+        reserve = skewness(constants, arms.more[MORE * at + SIZE])
+        reserve += pending(constants, state, arms, m)
+        safe = safe_rate(constants, _outlook(scratch, m), reserve, state.remaining[1 + m], ahead)
+        scratch.promised[m] = max(safe, LEAST_LIMIT * state.limits[m])
+        standing = min(standing, safe)
+        above = min(max(excess_over(state, arms, safest, m, rate), -1.0), 1.0)
+        scratch.weights[m] = max(scratch.weights[m] * math.exp(SHIFT * above), LEAST_WEIGHT)
+        total += scratch.weights[m]
+    for m in range(limited):
+        scratch.weights[m] /= total
+    return standing
+
+
+def _outlook(scratch: FeaturedScratch, m: int) -> Outlook:
+    numbers = scratch.outlook
+    return numbers[3 * m], numbers[3 * m + 1], numbers[3 * m + 2]
+
+
+def _bearable(
+    constants: Constants, state: State, scratch: FeaturedScratch, arm: int, safest: int
+) -> bool:
+    """Whether every limit can still be rescued after a large penalty of this arm."""
+    arms = scratch.arms
+    for m in range(len(state.limits)):
+        size = size_of(state, arms, safest, m)
+        excess = excess_of(constants, size_of(state, arms, arm, m), size)
+        if excess > 0.0:
+            ahead, allowance = cost_ahead(state, arms), state.remaining[1 + m]
+            reserve = skewness(constants, size) + excess + pending(constants, state, arms, m)
+            room = room_above(constants, _outlook(scratch, m), reserve, allowance, ahead)
+            if room < constants[0]:
+                return False
+    return True
+
+
+def _least(constants: Constants, state: State, scratch: FeaturedScratch) -> int:
+    """Where it is late: the arm with the least hopeful penalties for the average request."""
+    arms, limited = scratch.arms, len(state.limits)
+    found, least = 0, math.inf
+    each = cost_ahead(state, arms) / math.sqrt(len(state.pulls))
+    for arm in range(len(state.pulls)):
+        above = -math.inf
+        for m in range(limited):
+            at = arm * limited + m
+            known = arms.more[MORE * at + KNOWN]
+            rate = plausible_rate(arms.rate[at], math.sqrt(arms.spread[at] / known), each / known)
+            above = max(above, excess_over(state, arms, arm, m, rate))
+        if above < least:
+            found, least = arm, above
+    return found
+
+
+# Prices.
+
+
+def _weigh(scratch: FeaturedScratch, limited: int) -> None:
+    """What a unit of each channel is worth at the prices."""
+    scratch.worth[0], scratch.worth[1] = -scratch.price[0], 1.0
+    for m in range(limited):
+        scratch.worth[0] += scratch.price[1 + m] * scratch.promised[m]
+        scratch.worth[2 + m] = -scratch.price[1 + m]
+
+
+def _find_prices(constants: Constants, state: State, scratch: FeaturedScratch) -> None:
+    """Prices at which the best arms of the window are expected to incur the promised rates."""
+    limited = len(state.limits)
+    if limited == 0:
+        _spend(constants, state, scratch)
+    for _ in range(1 if limited == 1 else 3):
+        for m in range(limited):
+            _find_price(constants, state, scratch, m)
+
+
+def _find_price(constants: Constants, state: State, scratch: FeaturedScratch, m: int) -> None:
+    """The least price of penalty m that keeps its rate, beside the other prices.
+
+    It is looked for from the last one on, farther away with every try.
+    """
+    price, at, low, high, step = scratch.price, 1 + m, 0.0, math.inf, WIDTH
+    price[at] = max(price[at], LEAST_PRICE)
+    for _ in range(TRIES):
+        if _excess(constants, state, scratch, m) > 0.0:
+            low = price[at]
+        else:
+            high = price[at]
+        if high <= CLOSE * low or high <= LEAST_PRICE or low >= MOST_PRICE:
+            break
+        if low == 0.0:
+            price[at], step = high / step, step * step
+        elif high == math.inf:
+            price[at], step = low * step, step * step
+        else:
+            price[at] = math.sqrt(low * high)
+    price[at] = 0.0 if high <= LEAST_PRICE else min(high, MOST_PRICE)
+
+
+def _excess(constants: Constants, state: State, scratch: FeaturedScratch, m: int) -> float:
+    """What the best arms at the prices are expected to incur above the promised rate."""
+    _spend(constants, state, scratch)
+    return scratch.spent[2 + m] / scratch.spent[0] - scratch.promised[m]  # type: ignore[no-any-return]
+
+
+def _spend(constants: Constants, state: State, scratch: FeaturedScratch) -> None:
+    """What the best arms of the window incur; also makes theta the rate of the rest."""
+    limited, equal = len(state.limits), constants[EQUAL] > 0.0
+    for _ in range(1 if equal else 2):
+        _weigh(scratch, limited)
+        _choose_best(state, scratch)
+        value, seen = 0.0, int(scratch.models.clock[SEEN])
+        for channel in range(2 + limited):
+            scratch.spent[channel] = 0.0
+        for n in range(seen):
+            first = int(scratch.chosen[n]) * (2 + limited)
+            for channel in range(2 + limited):
+                mean = scratch.models.means[(first + channel) * RECENT + n]
+                scratch.spent[channel] += mean
+            value += scratch.best[n]
+        scratch.spent[0] = max(scratch.spent[0], 1e-9)
+        if not equal:
+            scratch.price[0] += value / scratch.spent[0]
+
+
+def _choose_best(state: State, scratch: FeaturedScratch) -> None:
+    """The best arm of every request of the window at the prices."""
+    means, seen = scratch.models.means, int(scratch.models.clock[SEEN])
+    value, best, chosen = scratch.value, scratch.best, scratch.chosen
+    channels = 2 + len(state.limits)
+    for arm in range(len(state.pulls)):
+        shift = 0.0
+        for channel in range(channels):
+            shift += scratch.worth[channel] * scratch.drawn[arm * channels + channel]
+        for n in range(seen):
+            value[n] = shift
+        for channel in range(channels):
+            place, worth = (arm * channels + channel) * RECENT, scratch.worth[channel]
+            for n in range(seen):
+                value[n] += worth * means[place + n]
+        for n in range(seen):
+            if arm == 0 or value[n] > best[n]:
+                best[n], chosen[n] = value[n], float(arm)

@@ -1,0 +1,204 @@
+"""Contexts that are vectors of numbers: :class:`Features`, and :class:`Mixed` with a type.
+
+A policy sees the *columns* of a request: 1 for the intercept, its features, and for a mixed context
+a 1 in the column of its type and 0 in those of the others. Values are rounded to single precision
+once, where they enter; every decision and every report uses the rounded values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.errors import InputError, ProblemError, nearest
+from tightrope.problem.contexts import Types, as_types
+from tightrope.problem.values import shown
+
+__all__ = ["Features", "Mixed", "as_contexts", "contexts_table"]
+
+MOST = 64  # features
+MOST_COLUMNS = 128  # features and types together
+KEYS = {"types", "missing", "features"}  # of a TOML table with features
+TYPE = "type"  # the key of the type in a mixed context that is a mapping
+
+Columns = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Features:
+    """Features of a request: numbers that describe it, such as the length of a prompt.
+
+    ``names``: how many there are, or their names; at most 64. A context is a list of as many
+    numbers, or a mapping by name.
+
+    >>> Features(["length", "has_code"]).row({"has_code": 1, "length": 320}).tolist()
+    [320.0, 1.0]
+    >>> Features(2).row([1.0])
+    Traceback (most recent call last):
+    tightrope.errors.InputError: context: 1 numbers must be 2, one for each feature
+    """
+
+    names: int | Sequence[str]  # kept as a tuple
+
+    def __post_init__(self) -> None:
+        names = self.names
+        if isinstance(names, int) and not isinstance(names, bool):
+            if not 1 <= names <= MOST:
+                raise ProblemError(f"features = {names}: must be from 1 to {MOST}")
+            names = _numbered(names)
+        if isinstance(names, str | bool) or not isinstance(names, Iterable):
+            raise ProblemError(f"features = {shown(names)}: must be a number or a list of names")
+        names = tuple(names)
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise ProblemError(f"feature {shown(name)}: must be a name, not empty")
+        if not 1 <= len(names) <= MOST:
+            raise ProblemError(f"features = {len(names)} names: must be from 1 to {MOST}")
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ProblemError(f"feature {twice!r} is there twice; names must differ")
+        object.__setattr__(self, "names", names)
+
+    @property
+    def count(self) -> int:
+        """How many features there are."""
+        return len(self.names)  # type: ignore[arg-type]
+
+    @property
+    def columns(self) -> int:
+        """The columns of a context, the intercept included."""
+        return 1 + self.count
+
+    types = 0  # one-hot columns
+
+    def row(self, context: object) -> Columns:
+        """The columns of a context without the intercept, in single precision."""
+        if isinstance(context, Mapping):
+            context = self._listed(context)
+        if context is None:
+            raise InputError(f"context is missing; must be {self.count} numbers")
+        try:
+            with np.errstate(over="ignore"):
+                found = np.array(context, np.float32)
+        except (TypeError, ValueError):
+            raise InputError(f"context = {shown(context)}: must be {self.count} numbers") from None
+        except OverflowError:
+            raise InputError(f"context = {shown(context)}: must be finite numbers") from None
+        if found.shape != (self.count,):
+            size = f"{len(found)} numbers" if found.ndim == 1 else f"shape {found.shape}"
+            raise InputError(f"context: {size} must be {self.count}, one for each feature")
+        if not np.isfinite(found).all():
+            place = int(np.flatnonzero(~np.isfinite(found))[0])
+            given = np.asarray(context)[place]
+            allowed = "must be a finite number, at most 3.4e38 in size"
+            raise InputError(f"feature {self.names[place]!r} = {given}: {allowed}")  # type: ignore[index]
+        return found
+
+    def _listed(self, context: Mapping[Any, Any]) -> list[Any]:
+        names: Any = self.names
+        for name in context:
+            if name not in names:
+                raise InputError(f"feature {shown(name)} is unknown; {nearest(str(name), names)}")
+        for name in names:
+            if name not in context:
+                raise InputError(f"feature {name!r} is missing; the context must have a number")
+        return [context[name] for name in names]
+
+    def rows(self, contexts: object) -> Columns:
+        """The columns of many contexts, [n, columns - 1]."""
+        if isinstance(contexts, np.ndarray) and contexts.shape[1:] == (self.count,):
+            with np.errstate(over="ignore"):
+                found = np.asarray(contexts, np.float32)
+            if np.isfinite(found).all():
+                return found
+        made = [self.row(one) for one in contexts]  # type: ignore[attr-defined]
+        return np.array(made, np.float32).reshape(-1, self.columns - 1)
+
+    def table(self) -> dict[str, Any]:
+        """As TOML and JSON have it."""
+        numbered = self.names == _numbered(self.count)
+        return {"features": self.count if numbered else list(self.names)}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A type and features: a context is a pair, such as ``("math", [320.0, 1.0])``.
+
+    It may also be a mapping with the features by name, and the type as ``"type"``.
+
+    >>> Mixed(["math", "code"], ["length"]).row(("code", [320.0])).tolist()
+    [320.0, 0.0, 1.0]
+    """
+
+    kinds: Any  # Types with names, or a list of names; kept as Types
+    features: Any  # Features, or as those are given; kept as Features
+
+    def __post_init__(self) -> None:
+        kinds, given = as_types(self.kinds), self.features
+        features = given if isinstance(given, Features) else Features(given)
+        if kinds is None or kinds.open:
+            raise ProblemError("types: must be named where contexts have features")
+        if TYPE in features.names:  # type: ignore[operator]
+            raise ProblemError(f"feature {TYPE!r}: must have another name beside types")
+        if features.columns + kinds.count > MOST_COLUMNS:
+            many = f"{kinds.count} types and {features.count} features"
+            raise ProblemError(f"contexts: {many} must be {MOST_COLUMNS - 1} together, or fewer")
+        object.__setattr__(self, "kinds", kinds)
+        object.__setattr__(self, "features", features)
+
+    @property
+    def types(self) -> int:
+        """How many types there are."""
+        return int(self.kinds.count)
+
+    @property
+    def columns(self) -> int:
+        """The columns of a context, the intercept included."""
+        return int(self.features.columns) + self.types
+
+    def row(self, context: object) -> Columns:
+        """The columns of a context without the intercept, in single precision."""
+        if isinstance(context, Mapping):
+            rest = {name: value for name, value in context.items() if name != TYPE}
+            context = (context.get(TYPE), rest)
+        if not isinstance(context, Sequence) or isinstance(context, str) or len(context) != 2:
+            raise InputError(f"context = {shown(context)}: must be a type and its features")
+        found = np.zeros(self.columns - 1, np.float32)
+        found[: self.features.count] = self.features.row(context[1])
+        found[self.features.count + self.kinds.number(context[0])] = 1.0
+        return found
+
+    def rows(self, contexts: Iterable[object]) -> Columns:
+        """The columns of many contexts, [n, columns - 1]."""
+        made = [self.row(one) for one in contexts]
+        return np.array(made, np.float32).reshape(-1, self.columns - 1)
+
+    def table(self) -> dict[str, Any]:
+        """As TOML and JSON have it."""
+        return {**self.kinds.table(), **self.features.table()}
+
+
+def _numbered(count: int) -> tuple[str, ...]:
+    return tuple(f"x{number}" for number in range(1, count + 1))
+
+
+def as_contexts(contexts: object) -> Types | Features | Mixed | None:
+    """What a task was given as its contexts, see ``as_types``; a TOML table may have features."""
+    if isinstance(contexts, Features | Mixed):
+        return contexts
+    if isinstance(contexts, Mapping) and {"features"} <= set(contexts) <= KEYS:
+        given = dict(contexts)
+        features = Features(given["features"])
+        if "types" not in given:
+            return features
+        return Mixed(Types(given["types"], missing=given.get("missing")), features)
+    return as_types(contexts)
+
+
+def contexts_table(contexts: Types | Features | Mixed | None) -> dict[str, Any]:
+    """The contexts as a TOML entry; empty if there are none."""
+    return {} if contexts is None else contexts.table()

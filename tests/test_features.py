@@ -1,0 +1,478 @@
+"""Requests with features: contexts, linear models against numpy, the controller, replay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tightrope import (
+    Controller,
+    Features,
+    FullTable,
+    Limit,
+    LyOn,
+    Mixed,
+    Resolve,
+    Scales,
+    Task,
+    Types,
+    replay,
+)
+from tightrope.data.tables import problem_of, task_of
+from tightrope.errors import InputError, ProblemError
+from tightrope.policies.parts import linear
+
+LIMITS = {"bad": Limit(0.4, per="pull")}
+
+
+def task(contexts, arms=("a", "b", "c"), **more):
+    return Task(list(arms), LIMITS, costs=1, contexts=contexts, **more)
+
+
+# --- contexts -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "contexts", [Features(3), Features(["length", "code"]), Mixed(["x", "y"], ["length", "code"])]
+)
+def test_a_task_with_features_is_the_same_after_toml(contexts):
+    made = task(contexts)
+    assert Task.from_toml(made.to_toml()) == made
+    assert made.contexts == contexts
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Features(0), "features = 0: must be from 1 to 64"),
+        (lambda: Features(65), "features = 65: must be from 1 to 64"),
+        (lambda: Features(["a", "a"]), "feature 'a' is there twice; names must differ"),
+        (lambda: Features(["a", ""]), "feature '': must be a name, not empty"),
+        (lambda: Features("length"), "features = 'length': must be a number or a list of names"),
+        (lambda: Mixed(Types(), 2), "types: must be named where contexts have features"),
+        (lambda: Mixed(["x"], ["type"]), "feature 'type': must have another name beside types"),
+    ],
+)
+def test_what_features_must_be(make, message):
+    with pytest.raises(ProblemError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        (None, "context is missing; must be 2 numbers"),
+        ([1.0], "context: 1 numbers must be 2, one for each feature"),
+        (np.zeros((2, 2)), r"context: shape \(2, 2\) must be 2, one for each feature"),
+        ([1.0, float("nan")], "feature 'code' = nan: must be a finite number"),
+        ([1.0, -float("inf")], "feature 'code' = -inf: must be a finite number"),
+        ([1e39, 1.0], "feature 'length' = 1e\\+39: must be a finite number, at most 3.4e38"),
+        (np.array([1.0, np.nan], np.float32), "feature 'code' = nan: must be a finite number"),
+        (["far", 1.0], "must be 2 numbers"),
+        ({"length": 1.0}, "feature 'code' is missing; the context must have a number"),
+        ({"length": 1.0, "cod": 1.0}, "feature 'cod' is unknown; did you mean 'code'?"),
+        (10**400, "context = "),
+    ],
+)
+def test_a_wrong_context_is_one_line_and_changes_nothing(context, message):
+    controller = Controller(task(Features(["length", "code"])), Resolve(), budget=10)
+    before = controller.snapshot()
+    with pytest.raises(InputError, match=message) as caught:
+        controller.ask(context=context)
+    assert "\n" not in str(caught.value)
+    assert controller.snapshot() == before
+
+
+def test_every_form_of_a_context_is_the_same():
+    forms = [
+        [0.1, 2.0],
+        (0.1, 2.0),
+        {"code": 2, "length": 0.1},
+        np.array([0.1, 2.0]),
+        np.array([0.1, 2.0], np.float32),
+    ]
+    found = set()
+    for form in forms:
+        controller = Controller(task(Features(["length", "code"])), Resolve(), budget=10)
+        controller.tell(controller.ask(context=form), reward=0.5, penalty=0.0)
+        found.add(controller.snapshot())
+    assert len(found) == 1
+
+
+def test_a_mixed_context_is_a_pair_or_a_mapping():
+    mixed = Mixed(["x", "y"], ["length"])
+    assert mixed.row(("y", [3.0])).tolist() == [3.0, 0.0, 1.0]
+    assert mixed.row({"type": "y", "length": 3.0}).tolist() == [3.0, 0.0, 1.0]
+    with pytest.raises(InputError, match="context 'z' is unknown"):
+        mixed.row(("z", [3.0]))
+    with pytest.raises(InputError, match="must be a type and its features"):
+        mixed.row([3.0])
+
+
+# --- linear models against numpy ----------------------------------------------------------------
+
+
+def played(steps, features, *, seed=0, policy=None, contexts=None, types=0):
+    """A controller after some steps, with the contexts, arms and outcomes that it saw."""
+    random = np.random.default_rng(seed)
+    names = [f"t{kind}" for kind in range(types)]
+    made = contexts or (Mixed(names, features) if types else Features(features))
+    controller = Controller(task(made), policy or Resolve(), budget=2 * steps)
+    rows = random.normal(size=(steps, features)) * 10.0 ** np.arange(features) + 5.0
+    seen = []
+    for step, row in enumerate(rows):
+        kind = int(random.integers(types)) if types else 0
+        context = (names[kind], row.tolist()) if types else row
+        if step + 1 == steps and controller._aware:
+            controller._state.scratch.models.clock[linear.NEXT] = 0.0
+        arm = controller.ask(context=context)
+        reward = float(np.clip(0.5 + 0.02 * (row[0] - 5.0) * (arm - 1) + 0.05 * kind, 0.0, 1.0))
+        penalty = float(random.random() < 0.2 + 0.1 * arm)
+        controller.tell(arm, reward=reward, penalty=penalty, context=context)
+        seen.append((controller.contexts.row(context), arm, reward, penalty))
+    return controller, seen
+
+
+def prior_of(controller, arm, channel):
+    """Ridges and prior means of a model, after a refresh at the last report."""
+    state, models = controller._state.record, controller._state.scratch.models
+    size, channels = len(models.here), 3
+    types = controller.contexts.types
+    ridge = np.full(size, models.ridge[4 * channel])
+    ridge[size - types :] = models.ridge[4 * channel + 1]
+    at = arm * channels + channel
+    totals, squares = (one.reshape(3, 3)[:, channel].sum() for one in (state.totals, state.squares))
+    guess = 0.5 * squares / totals
+    ridge[0] = 1.0
+    mean = models.usual[at] * models.common.reshape(channels, size)[channel]
+    mean[0] = min(guess, 0.4) if channel == 2 else guess
+    return ridge, mean
+
+
+@pytest.mark.parametrize("types", [0, 3])
+def test_the_models_are_ridge_regressions(types):
+    """Rewards: all outcomes weigh the same, so the sums follow from what was reported."""
+    controller, seen = played(120, 4, types=types)
+    models, channels = controller._state.scratch.models, 3
+    size = len(models.here)
+    for arm in range(3):
+        mine = [(row, reward) for row, chosen, reward, _ in seen if chosen == arm]
+        raw = np.array([[1.0, *row] for row, _ in mine], np.float64).reshape(-1, size)
+        design = (raw - models.centre) * models.unit
+        design[:, 0] = 1.0
+        rewards = np.array([reward for _, reward in mine])
+        ridge, mean = prior_of(controller, arm, 1)
+        square = design.T @ design + np.diag(ridge)
+        slopes = np.linalg.solve(square, design.T @ rewards + ridge * mean)
+        found = models.slopes.reshape(3, size, channels)[arm, :, 1]
+        np.testing.assert_allclose(found, slopes, rtol=1e-7, atol=1e-9)
+        inverse = models.inverse.reshape(3, channels, size, size)[arm, 1]
+        np.testing.assert_allclose(inverse, np.linalg.inv(square), rtol=1e-6, atol=1e-10)
+
+
+def test_updates_agree_with_solving_again():
+    """Of all channels, weighted ones included: Sherman and Morrison against numpy's inverse."""
+    controller, _ = played(150, 5, seed=3)
+    models, size, channels = controller._state.scratch.models, 6, 3
+    models.clock[linear.NEXT] = 1e9
+    random = np.random.default_rng(0)
+    priors = [[prior_of(controller, arm, channel) for channel in range(3)] for arm in range(3)]
+    for _ in range(40):
+        context = random.normal(size=5) * 10.0 ** np.arange(5) + 5.0
+        arm = controller.ask(context=context)
+        controller.tell(arm, reward=float(random.random()), penalty=float(random.random() < 0.3))
+    for arm in range(3):
+        for channel in (1, 2):
+            ridge, mean = priors[arm][channel]
+            square = models.gram.reshape(3, channels, size, size)[arm, channel] + np.diag(ridge)
+            inverse = models.inverse.reshape(3, channels, size, size)[arm, channel]
+            np.testing.assert_allclose(inverse, np.linalg.inv(square), rtol=1e-6, atol=1e-10)
+            moments = models.moments.reshape(3, size, channels)[arm, :, channel]
+            slopes = models.slopes.reshape(3, size, channels)[arm, :, channel]
+            solved = np.linalg.solve(square, moments + ridge * mean)
+            np.testing.assert_allclose(slopes, solved, rtol=1e-6, atol=1e-9)
+
+
+def test_the_ridge_follows_the_data():
+    """Features that explain the reward get less than the prior ridge, those that do not more."""
+    ridges = []
+    for slope in (0.0, 0.2):
+        random = np.random.default_rng(1)
+        controller = Controller(task(Features(4)), Resolve(), budget=2000)
+        for _ in range(800):
+            row = random.normal(size=4)
+            arm = controller.ask(context=row)
+            reward = np.clip(0.5 + slope * row[arm] + 0.1 * random.normal(), 0.0, 1.0)
+            controller.tell(arm, reward=float(reward), penalty=0.0)
+        ridges.append(controller._state.scratch.models.ridge[4])
+    prior = 4 / linear.EXPLAINED
+    assert ridges[1] < 0.8 * prior < 1.25 * prior < ridges[0]
+
+
+def test_plain_python_and_compiled_code_agree_to_the_bit():
+    compiled, _ = played(40, 3, types=2)
+    plain = Controller(compiled.task, Resolve(), budget=80)
+    plain._set_calls(None)
+    random = np.random.default_rng(0)
+    rows = random.normal(size=(40, 3)) * 10.0 ** np.arange(3) + 5.0
+    for step, row in enumerate(rows):
+        kind = int(random.integers(2))
+        context = (f"t{kind}", row.tolist())
+        if step == 39:
+            plain._state.scratch.models.clock[linear.NEXT] = 0.0
+        arm = plain.ask(context=context)
+        reward = float(np.clip(0.5 + 0.02 * (row[0] - 5.0) * (arm - 1) + 0.05 * kind, 0.0, 1.0))
+        plain.tell(arm, reward=reward, penalty=float(random.random() < 0.2 + 0.1 * arm))
+    assert plain.pulls == compiled.pulls
+    np.testing.assert_array_equal(plain._state["scratch"], compiled._state["scratch"])
+
+
+# --- failing well -------------------------------------------------------------------------------
+
+SINGLES = st.floats(width=32, allow_nan=False, allow_infinity=False)
+KINDS = st.sampled_from(["constant", "usual", "tiny", "huge", "late", "same", "rare", "drift"])
+
+
+def column(kind, steps, random):
+    noise = random.normal(size=steps)
+    return {
+        "constant": np.full(steps, 3.3e5),
+        "usual": noise,
+        "tiny": 1e-40 * noise,
+        "huge": 1e38 * np.tanh(noise),
+        "late": np.where(np.arange(steps) < steps // 2, 0.0, 1e6 * noise),
+        "same": random.normal() + 0.0 * noise,
+        "rare": np.where(random.random(steps) < 0.05, 3e38, noise),
+        "drift": 1e9 + np.arange(steps) * 60.0,
+    }[kind]
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    kinds=st.lists(KINDS, min_size=3, max_size=3),
+    odd=st.lists(st.lists(SINGLES, min_size=4, max_size=4), max_size=6),
+    seed=st.integers(0, 100),
+)
+def test_no_context_makes_a_number_of_the_state_invalid(kinds, odd, seed):
+    """Constant, collinear, huge, tiny, drifting and late features: finite sums, sane decisions."""
+    random, steps = np.random.default_rng(seed), 60
+    columns = [column(kind, steps, random) for kind in kinds]
+    rows = np.column_stack([*columns, 2.0 * columns[0].clip(-1e38, 1e38)])
+    rows = [*rows.astype(np.float32), *odd, *rows.astype(np.float32)]
+    controller = Controller(task(Features(4)), Resolve(risk=0.01), budget=400)
+    for number, row in enumerate(rows):
+        arm = controller.ask(context=row)
+        controller.tell(arm, reward=float(arm == 2), penalty=float(number % 5 == 0))
+        assert np.isfinite(controller._state["scratch"]).all()
+    restored = Controller.restore(controller.snapshot())
+    assert restored == controller
+    assert restored.ask(context=rows[0]) == controller.copy().ask(context=rows[0])
+
+
+def test_an_outlier_does_not_hide_a_feature_for_good():
+    random = np.random.default_rng(0)
+    controller = Controller(task(Features(1), ("a", "b")), Resolve(), budget=4000)
+    good = 0
+    for step in range(2000):
+        value = 1e12 if step == 50 else float(random.choice([-1.0, 1.0]))
+        arm = controller.ask(context=[value])
+        best = arm == (value > 0.0)
+        good += best and step >= 1500
+        controller.tell(arm, reward=0.2 + 0.6 * best, penalty=0.0)
+    assert good > 480
+
+
+# --- the controller -----------------------------------------------------------------------------
+
+
+def test_each_request_gets_the_arm_that_suits_it():
+    random = np.random.default_rng(0)
+    controller = Controller(task(Features(2), ("a", "b")), Resolve(), budget=1000)
+    good = 0
+    for step in range(600):
+        row = random.normal(size=2)
+        arm = controller.ask(context=row)
+        best = arm == (row[1] > 0.0)
+        good += best and step >= 300
+        controller.tell(arm, reward=float(random.random() < 0.2 + 0.6 * best), penalty=0.0)
+    assert good > 260
+    assert controller.spent == 600
+
+
+def test_equal_features_are_like_none():
+    """Features that say nothing cost at most a few hundredths of the reward."""
+    earned = []
+    for contexts in (None, Features(5)):
+        total = 0.0
+        for seed in range(10):
+            random = np.random.default_rng(seed)
+            controller = Controller(task(contexts), Resolve(), budget=600, seed=seed)
+            for _ in range(500):
+                row = random.normal(size=5)
+                arm = controller.ask(context=row) if contexts else controller.ask()
+                reward = float(random.random() < (0.3, 0.5, 0.7)[arm])
+                controller.tell(arm, reward=reward, penalty=float(random.random() < 0.3))
+                total += reward
+        earned.append(total / 5000)
+    assert earned[1] > earned[0] - 0.03
+
+
+def test_limits_are_kept():
+    broken = 0
+    for seed in range(20):
+        random = np.random.default_rng(seed)
+        controller = Controller(task(Features(2)), Resolve(risk=0.01), budget=500, seed=seed)
+        bad = 0.0
+        for _ in range(500):
+            row = random.normal(size=2)
+            arm = controller.ask(context=row)
+            chance = (0.1, 0.4, 0.9)[arm] + 0.05 * np.tanh(row[0])
+            penalty = float(random.random() < chance)
+            bad += penalty
+            controller.tell(arm, reward=(0.2, 0.5, 1.0)[arm], penalty=penalty)
+        broken += bad > 0.4 * 500
+    assert broken <= 1
+
+
+@pytest.mark.parametrize("limits", [{}, {"bad": Limit(0.4, per="pull"), "slow": Limit(0.6)}])
+def test_any_number_of_limits_and_costs_that_are_learned(limits):
+    random = np.random.default_rng(0)
+    made = Task(["a", "b", "c"], limits, contexts=Features(2))
+    controller = Controller(made, Resolve(), budget=200)
+    totals = np.zeros(4)
+    for _ in range(250):
+        row = random.normal(size=2)
+        arm = controller.ask(context=row)
+        cost = float(random.uniform(0.2, 0.8 + 0.1 * arm))
+        penalties = [float(random.random() < chance) for chance in (0.1 + 0.3 * arm, 0.3)]
+        reward = float(random.random() < 0.3 + 0.2 * arm)
+        controller.tell(arm, cost=cost, reward=reward, penalty=penalties[: len(limits)])
+        totals += [1.0, cost, *penalties]
+    assert np.isfinite(controller._state["scratch"]).all()
+    if limits:
+        assert totals[2] < 0.45 * totals[0]
+
+
+def test_a_context_may_be_left_out_where_one_pull_is_in_flight():
+    controller = Controller(task(Features(1)), Resolve(), budget=40)
+    arm = controller.ask(context=[1.0], eligible=["b"])
+    assert arm == 1
+    controller.ask(context=[2.0], eligible=["a"])
+    controller.tell("b", reward=1.0, penalty=0.0)
+    controller.ask(context=[3.0], eligible=["a"])
+    with pytest.raises(InputError, match="context is missing; must be given, because 2 pulls of"):
+        controller.tell("a", reward=1.0, penalty=0.0)
+    restored = Controller.restore(controller.snapshot())
+    assert restored == controller
+    for one in (controller, restored):
+        one.tell("a", reward=1.0, penalty=0.0, context=[3.0])
+        one.tell("a", reward=0.5, penalty=0.0)
+        assert one.in_flight == [0, 0, 0]
+        assert one._state.scratch.models.recent[linear.RECENT : linear.RECENT + 3].tolist() == [
+            1.0,
+            3.0,
+            2.0,
+        ]
+    assert restored == controller
+    controller.ask(context=[7.0])
+    controller.void(int(np.argmax(controller.in_flight)))
+    assert sum(controller.in_flight) == 0
+    assert not any(controller._beside.vectors.values())
+
+
+def test_pulls_in_flight_do_not_change_what_is_learned():
+    controller, _ = played(30, 2)
+    models = controller._state.scratch.models
+    before = models.gram.copy()
+    controller.ask_many(5, contexts=[[1.0, float(number)] for number in range(5)])
+    assert sum(controller.in_flight) == 5
+    np.testing.assert_array_equal(models.gram, before)
+    with pytest.raises(InputError, match="contexts: 1 must be 2, one for each decision"):
+        controller.ask_many(2, contexts=[[1.0, 2.0]])
+
+
+def test_other_policies_ignore_features():
+    controller = Controller(task(Features(2)), LyOn(), budget=40)
+    for number in range(20):
+        arm = controller.ask(context=[1.0, number])
+        controller.tell(arm, reward=0.5, penalty=0.0, context=[1.0, number])
+    assert sum(controller.pulls) == 20
+    with pytest.raises(InputError, match="1 numbers must be 2"):
+        controller.ask(context=[1.0])
+
+
+def test_scales_that_grow_keep_what_was_learned():
+    made = Task(["a", "b"], LIMITS, Scales(grow=True), costs=1, contexts=Features(1))
+    controller = Controller(made, Resolve(), budget=400)
+    random = np.random.default_rng(0)
+    for step in range(200):
+        row = [float(random.choice([-1.0, 1.0]))]
+        arm = controller.ask(context=row)
+        best = arm == (row[0] > 0.0)
+        reward = 3.0 if step == 100 else float(best)
+        controller.tell(arm, reward=reward, penalty=0.0)
+    asked = [controller.choose(context=[1.0]) for _ in range(20)]
+    assert asked.count(1) >= 18
+    assert np.isfinite(controller._state["scratch"]).all()
+
+
+def test_a_retired_arm_is_not_pulled():
+    controller = Controller(task(Features(1)), Resolve(), budget=100)
+    controller.retire_arm("a")
+    for number in range(20):
+        arm = controller.ask(context=[float(number)])
+        assert arm != 0
+        controller.tell(arm, reward=0.5, penalty=0.0)
+    with pytest.raises(InputError, match="arm 'd': cannot be added to a task with contexts"):
+        controller.add_arm("d")
+
+
+# --- data ---------------------------------------------------------------------------------------
+
+
+def table(rows=400, seed=0, mixed=False):
+    """Arm 0 is good where the first feature is negative, arm 1 where it is positive."""
+    random = np.random.default_rng(seed)
+    features = random.normal(size=(rows, 3))
+    good = np.column_stack([features[:, 0] < 0.0, features[:, 0] >= 0.0])
+    outcomes = np.ones((rows, 2, 3))
+    outcomes[:, :, 1] = random.random((rows, 2)) < np.where(good, 0.9, 0.2)
+    outcomes[:, :, 2] = random.random((rows, 2)) < 0.1
+    contexts = features
+    if mixed:
+        contexts = [("xy"[number % 2], row.tolist()) for number, row in enumerate(features)]
+    return FullTable(["a", "b"], ["bad"], outcomes, contexts=contexts)
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_replay_sees_the_features_of_the_rows(mixed):
+    full = table(mixed=mixed)
+    found = {
+        row.policy: row.reward_rate.mean
+        for row in replay(full, LIMITS, ["resolve", "ts-lp"], budget=399, orders=4)
+    }
+    assert found["resolve"] > 0.75
+    assert found["ts-lp"] < 0.7
+
+
+def test_what_a_log_taught_is_used_from_the_first_pull_on():
+    full = table(600, seed=5)
+    made = task_of(full, LIMITS)
+    controller = Controller(made, Resolve(), budget=100, learn_from=full, weight=0.5)
+    assert controller.spent == 0
+    assert controller.pulls == [0, 0]
+    for arm, value in enumerate((-1.0, 1.0)):  # a first step looks at any arm from time to time
+        assert [controller.choose(context=[value, 0.0, 0.0]) for _ in range(20)].count(arm) >= 15
+    assert Controller.restore(controller.snapshot()) == controller
+
+
+def test_a_log_without_features_is_refused():
+    plain = FullTable(["a", "b"], ["bad"], np.ones((3, 2, 3)))
+    with pytest.raises(InputError, match="learn_from: has no contexts, which the task needs"):
+        Controller(task(Features(3), "ab"), Resolve(), budget=10, learn_from=plain)
+    with pytest.raises(InputError, match="contexts: a problem cannot draw features yet"):
+        problem_of(table(), LIMITS)
+    with pytest.raises(InputError, match="contexts: row 1, feature 2 = nan: must be a finite"):
+        FullTable(["a"], [], np.ones((1, 1, 2)), contexts=np.array([[1.0, np.nan]]))
