@@ -32,7 +32,7 @@ from tightrope.policies.typed_lyapunov import (
 )
 from tightrope.problem import Known
 
-__all__ = ["Cells", "ZoomingLyOn"]
+__all__ = ["Partition", "ZoomingLyOn"]
 
 CELLS = 4  # at the start
 STEEP = 1.0  # the largest change of a rate over the whole interval
@@ -40,12 +40,14 @@ STEEP = 1.0  # the largest change of a rate over the whole interval
 advance_queues = TypedLyapunov.learn
 
 
-class Cells(NamedTuple):
+class Partition(NamedTuple):
     """The queues, and the cells of the interval."""
 
     length: Annotated[Array, "M"]  # of the queues
     before: Annotated[Array, "R"]  # the state's ``remaining`` before the last pull
-    end: Annotated[Array, "K"]  # after the last point of the cell that starts at a point, or 0
+    # After the last point of the cell that starts at a point, or 0. The shape does not start with
+    # K, so a decision among eligible arms does not move its entries to other arms.
+    end: Annotated[Array, 1, "K"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class ZoomingLyOn(TypedLyOn):
     """``lyon`` for numbers; see :class:`LyOn`."""
 
     contextual: ClassVar[bool] = False
-    Scratch: ClassVar[type] = Cells
+    Scratch: ClassVar[type] = Partition
     carried: ClassVar[tuple[str, ...]] = ()
     learned: ClassVar[Mapping[str, str]] = {**TypedLyapunov.learned, "end": ""}
 
