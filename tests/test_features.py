@@ -13,7 +13,6 @@ from tightrope import (
     FullTable,
     Limit,
     LyOn,
-    Mixed,
     Resolve,
     Scales,
     Task,
@@ -23,6 +22,7 @@ from tightrope import (
 from tightrope.data.tables import problem_of, task_of
 from tightrope.errors import InputError, ProblemError
 from tightrope.policies.parts import linear
+from tightrope.problem import Mixed
 
 LIMITS = {"bad": Limit(0.4, per="pull")}
 

@@ -211,7 +211,7 @@ def completed(line: str, folder) -> list[str]:
         ("tightrope sim", ["simulate"]),
         ("tightrope oracle hir", ["hiring"]),
         ("tightrope oracle mi", ["mine.toml"]),
-        ("tightrope simulate paper --policy ucb", ["ucb-alp", "ucb-bwi", "ucb-lp"]),
+        ("tightrope simulate paper --policy ucb", ["ucb-bwi", "ucb-lp", "ucb-alp"]),
         ("tightrope simulate paper --policy resolve:risk=0.1,wi", ["resolve:risk=0.1,window0="]),
         ("tightrope simulate paper --backend py", ["python"]),
         ("tightrope completion f", ["fish"]),

@@ -24,8 +24,9 @@ from routing import FOLDER, LIMITS, columns_of
 from routing_types import LARGEST_PRICE, POLICY, WEIGHT, table_of
 from wheels import PARETOBANDIT, default_cache, fetch, read
 
-from tightrope import Features, FullTable, Limit, Mixed, Scales, Task, replay
+from tightrope import Features, FullTable, Limit, Scales, Task, replay
 from tightrope.errors import TightropeError
+from tightrope.problem import Mixed
 
 PARTS, LEAST_PROMPTS = 24, 3  # components of word frequencies; prompts that a term must be in
 Floats = npt.NDArray[np.float64]
