@@ -70,9 +70,12 @@ class MovingRun(LiveRun):
 
     def launch(self, arm: int) -> None:
         """Count a pull of ``arm`` as in flight, also if another system decided it."""
+        self._launch_row(arm)
+
+    def _launch_row(self, row: int) -> None:
         if self._alone >= 0:
             self._count_alone()
-        self._flight[arm] += 1.0
+        self._flight[row] += 1.0
         self._asides += 1
 
     def _land(self, arm: int) -> None:

@@ -145,7 +145,7 @@ class Controller(MovingRun):
             self._require_unspent()
             arm = self._decide(eligible)
             if self._asides:
-                MovingRun.launch(self, arm)
+                self._launch_row(arm)
                 return arm
         self._alone = arm
         return arm

@@ -73,12 +73,11 @@ class FeaturedController(Controller):
         """Remember the context of a pull that is now in flight."""
         self._beside.vectors.setdefault(arm, []).append(tuple(self._columns.tolist()))
 
-    def launch(self, arm: int) -> None:
-        """As ``Controller.launch``, for the context of the last decision."""
-        self._count_alone()
-        super().launch(arm)
+    def _launch_row(self, row: int) -> None:
+        """For the context of the last decision."""
+        super()._launch_row(row)
         if self._aware:
-            self._remember_vector(arm)
+            self._remember_vector(row)
 
     # Decisions and reports.
 

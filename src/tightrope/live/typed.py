@@ -140,7 +140,7 @@ class TypedController(Controller):
 
     def launch(self, arm: int, *, context: str | None = None) -> None:
         """As ``Controller.launch``."""
-        super().launch(self._row(arm, context))
+        self._launch_row(self._row(arm, context))
 
     def ask_many(
         self,
