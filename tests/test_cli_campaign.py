@@ -782,7 +782,7 @@ def test_what_a_docstring_says_of_parameters_is_of_parameters():
         ("tightrope camp", ["campaign"]),
         ("tightrope campaign re", ["resume", "reprice", "restore", "retire-arm"]),
         ("tightrope campaign create router.db x --pol", ["--policy"]),
-        ("tightrope campaign create router.db x --policy ucb", ["ucb-bwi", "ucb-lp"]),
+        ("tightrope campaign create router.db x --policy ucb", ["ucb-bwi", "ucb-lp", "ucb-alp"]),
         ("tightrope campaign create router.db x --task hir", ["hiring"]),
         ("tightrope campaign ask router.db nov", ["november"]),
         ("tightrope campaign ask nowhere.db nov", []),

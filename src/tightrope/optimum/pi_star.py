@@ -87,7 +87,7 @@ class Oracle:
     limit_names: tuple[str, ...]
     by_type: Floats | None = field(default=None, repr=False)
     type_names: tuple[str, ...] = field(default=(), repr=False)
-    error: float | None = None
+    error: float | None = field(default=None, repr=False)
 
     @property
     def shares_by_type(self) -> dict[str, list[float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import InitVar, dataclass, field
 from functools import cached_property
 from typing import Any, cast
 
@@ -66,7 +66,7 @@ class Task(Known):
     penalty.
 
     ``contexts``: what a policy sees of a request before it chooses: its type, as :class:`Types` or
-    a list of their names, :class:`Features`, or both as :class:`Mixed`.
+    a list of their names, :class:`Features`, or both as ``problem.Mixed``.
 
     ``arms`` can be an :class:`Interval` or a box, kept as ``space``: its points are the arms.
 
@@ -93,20 +93,20 @@ class Task(Known):
     skip: str | int | None = None  # kept as the name
     # Names of types are kept as Types.
     contexts: Types | Features | Mixed | Sequence[str] | None = None
-    space: Space | None = None
+    space: Space | None = field(default=None, repr=False)
 
     def __post_init__(self, limit: object) -> None:
         if isinstance(self.scales, str) and self.scales == "grow":
             object.__setattr__(self, "scales", Scales(grow=True))
         self._set_space()
-        for field, kind, allowed in (
+        for one, kind, allowed in (
             ("arms", Iterable, "a list of names"),
             ("scales", Scales, "a Scales, or 'grow'"),
             ("name", str, "a string"),
         ):
-            value = getattr(self, field)
-            if not isinstance(value, kind) or (field == "arms" and isinstance(value, str)):
-                raise ProblemError(f"{field} = {shown(value)}: must be {allowed}")
+            value = getattr(self, one)
+            if not isinstance(value, kind) or (one == "arms" and isinstance(value, str)):
+                raise ProblemError(f"{one} = {shown(value)}: must be {allowed}")
         self.__dict__["contexts"] = as_contexts(self.contexts)
         if not isinstance(self.arms, NumberedNames):
             object.__setattr__(self, "arms", tuple(self.arms))
