@@ -466,3 +466,12 @@ def test_an_outlook_and_an_estimate_are_about_all_types():
     low, middle, high = found.limits[0].expected
     assert 0.4 < low < middle < high < 0.6
     assert middle == pytest.approx(0.5, abs=0.03)
+
+
+def test_a_context_that_is_no_name_is_refused_in_one_line():
+    controller = Controller(TASK, Resolve(), 10)
+    for wrong in (["x"], {"x": 1}, 3):
+        with pytest.raises(InputError, match="must be the name of a type"):
+            controller.ask(context=wrong)
+        with pytest.raises(InputError, match="must be the name of a type"):
+            controller.tell(0, reward=1, penalty={"bad": 0}, context=wrong)

@@ -263,7 +263,12 @@ def test_any_arm_is_looked_at_now_and_then():
     words = np.random.default_rng(10).integers(0, 2**32, (200_000, 2)).tolist()
 
     def looks():
-        return [formulas.look_around(run.constants, run.state, run.scratch, pair) for pair in words]
+        return [
+            formulas.look_around(
+                run.constants, run.state, run.scratch, pair, 0, len(run.state.pulls)
+            )
+            for pair in words
+        ]
 
     found = np.bincount([arm for arm in looks() if arm >= 0], minlength=4)
     expected = len(words) * formulas.LOOKS / 10.0 / 4.0

@@ -180,10 +180,22 @@ class Controller(MovingRun):
             return
         self.choose(eligible)
 
-    def ask_many(self, count: int, eligible: Iterable[int | str] | None = None) -> list[int]:
-        """The next ``count`` arms, each decided with the earlier ones in flight."""
+    def ask_many(
+        self,
+        count: int,
+        eligible: Iterable[int | str] | None = None,
+        *,
+        contexts: Sequence[Any] | None = None,
+    ) -> list[int]:
+        """The next ``count`` arms, each decided with the earlier ones in flight.
+
+        ``contexts``: the context of each request, if the task has contexts.
+        """
+        given = [None] * count if contexts is None else list(contexts)
+        if len(given) != count:
+            raise InputError(f"contexts: {len(given)} must be {count}, one for each decision")
         allowed = None if eligible is None else list(eligible)
-        return [self.ask(allowed) for _ in range(count)]
+        return [self.ask(allowed, context=one) for one in given]
 
     def _require_unspent(self) -> None:
         if self.exhausted:

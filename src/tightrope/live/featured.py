@@ -7,7 +7,7 @@ if there were none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from math import isfinite
 from struct import Struct
 from struct import error as struct_error
@@ -99,20 +99,6 @@ class FeaturedController(Controller):
             self._count_alone()
         self._face(context)
         return super().choose(eligible)
-
-    def ask_many(
-        self,
-        count: int,
-        eligible: Iterable[int | str] | None = None,
-        *,
-        contexts: Sequence[object] | None = None,
-    ) -> list[int]:
-        """As many arms, each for the request at the same place in ``contexts``."""
-        given = [None] * count if contexts is None else list(contexts)
-        if len(given) != count:
-            raise InputError(f"contexts: {len(given)} must be {count}, one for each decision")
-        allowed = None if eligible is None else list(eligible)
-        return [self.ask(allowed, context=one) for one in given]
 
     def tell(
         self,

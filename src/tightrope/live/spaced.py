@@ -35,10 +35,6 @@ class SpacedController(Controller):
         """
         return self.space.value(super().ask(self._rows(eligible), context))
 
-    def ask_many(self, count: int, eligible: Any = None) -> list[Any]:
-        """The next ``count`` numbers, each decided with the earlier ones in flight."""
-        return [self.ask(eligible) for _ in range(count)]
-
     def tell(
         self,
         arm: Any,

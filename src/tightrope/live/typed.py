@@ -110,7 +110,7 @@ class TypedController(Controller):
 
     def ask(self, eligible: Iterable[int | str] | None = None, context: str | None = None) -> int:
         """The arm to pull next for a request of the type ``context``; see ``Controller.ask``."""
-        if eligible is None and context in self._kinds:  # most often
+        if eligible is None and context.__class__ is str and context in self._kinds:  # most often
             if self._aware:
                 self._words[WORDS] = self._kinds[context]
             return super().ask() % self._arms
@@ -142,20 +142,6 @@ class TypedController(Controller):
         """As ``Controller.launch``."""
         self._launch_row(self._row(arm, context))
 
-    def ask_many(
-        self,
-        count: int,
-        eligible: Iterable[int | str] | None = None,
-        *,
-        contexts: Sequence[str] | None = None,
-    ) -> list[int]:
-        """As many arms, each for a request of the type at the same place in ``contexts``."""
-        given = [None] * count if contexts is None else list(contexts)
-        if len(given) != count:
-            raise InputError(f"contexts: {len(given)} must be {count}, one for each decision")
-        allowed = None if eligible is None else list(eligible)
-        return [self.ask(allowed, context=one) for one in given]
-
     def _face(self, kind: int) -> None:
         """Note the type of the request at hand."""
         if self._aware:
@@ -178,7 +164,8 @@ class TypedController(Controller):
         context: str | None = None,
     ) -> None:
         """As ``Controller.tell``; ``context`` may be left out where only one is possible."""
-        if context in self._kinds and arm.__class__ is int and 0 <= arm < self._arms:
+        named = context.__class__ is str and context in self._kinds
+        if named and arm.__class__ is int and 0 <= arm < self._arms:
             row = self._kinds[context] * self._arms + arm if self._aware else arm
             super().tell(row, cost, reward, penalty)
         else:

@@ -54,7 +54,6 @@ from tightrope.policies.parts.rescue import (
     cost_ahead,
     excess_of,
     known_cost,
-    large_penalty,
     pending,
     plausible_rate,
     room_above,
@@ -62,7 +61,13 @@ from tightrope.policies.parts.rescue import (
     size_of,
     skewness,
 )
-from tightrope.policies.resolve import LEAST_LIMIT, LEFT, LOOKS, RISKED, WIDE, WIDER, Resolve
+from tightrope.policies.resolve import (
+    LEAST_LIMIT,
+    WIDE,
+    WIDER,
+    Resolve,
+    look_around,
+)
 from tightrope.policies.state import Array, State
 from tightrope.problem import Known, Task
 
@@ -161,7 +166,7 @@ class FeaturedResolve(Resolve):
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
         """The best arm for the request."""
-        look = _look(constants, state, scratch, words)
+        look = look_around(constants, state, scratch, words, 0, len(state.pulls))
         if look >= 0:
             return look
         _believe_average(constants, state, scratch)
@@ -190,21 +195,6 @@ class FeaturedResolve(Resolve):
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
         """All that a kernel compiles of it."""
         return (cls.begin, cls.choose, cls.learn)
-
-
-def _look(constants: Constants, state: State, scratch: FeaturedScratch, words: Array) -> int:
-    """Any arm, at step t with the chance ``LOOKS`` / t; else, or if it may cost too much, -1."""
-    if hashed(words[1], 2) * COIN * (state.steps[0] + 1.0) >= LOOKS:
-        return -1
-    arm = int(hashed(words[1], 3) * COIN * len(state.pulls))
-    if state.remaining[0] < LEFT * scratch.budget[0]:
-        return -1
-    for m in range(len(state.limits)):
-        left, whole = state.remaining[1 + m], state.limits[m] * scratch.budget[0]
-        risked = large_penalty(constants, size_of(state, scratch.arms, arm, m))
-        if left < LEFT * whole or risked > RISKED * left:
-            return -1
-    return arm
 
 
 # The request at hand.

@@ -305,15 +305,18 @@ def widened(noise: float, words: Array) -> float:
     return noise * WIDER if hashed(words[1], 1) * COIN < WIDE else noise
 
 
-def look_around(constants: Constants, state: State, scratch: Any, words: Array) -> int:
+def look_around(
+    constants: Constants, state: State, scratch: Any, words: Array, first: int, count: int
+) -> int:
     """A random arm at step t with the chance ``LOOKS`` / t; -1 otherwise or if it risks too much.
 
-    Every arm is then pulled infinitely often as the budget grows, whatever its first outcomes;
+    It is one of ``count`` rows from ``first`` on: all arms, or those for a type of requests. Every
+    arm is then pulled infinitely often as the budget grows, whatever its first outcomes;
     docs/promises.md uses this to prove that regret is o(B).
     """
     if hashed(words[1], 2) * COIN * (state.steps[0] + 1.0) >= LOOKS:
         return -1
-    arm = int(hashed(words[1], 3) * COIN * len(rows(state)))
+    arm = first + int(hashed(words[1], 3) * COIN * count)
     if state.remaining[0] < LEFT * scratch.budget[0]:
         return -1
     for m in range(len(state.limits)):
@@ -348,7 +351,7 @@ def _choose_for_one(
     constants: Constants, state: State, scratch: ResolveScratch, words: Array
 ) -> int:
     """An arm, under one limit."""
-    look = look_around(constants, state, scratch, words)
+    look = look_around(constants, state, scratch, words, 0, len(rows(state)))
     if look >= 0:
         return look
     noise = noise_left(state, scratch)
@@ -403,7 +406,7 @@ def _choose_for_many(
     constants: Constants, state: State, scratch: ResolveScratch, words: Array
 ) -> int:
     """An arm, under any number of limits."""
-    look = look_around(constants, state, scratch, words)
+    look = look_around(constants, state, scratch, words, 0, len(rows(state)))
     if look >= 0:
         return look
     noise, arms = noise_left(state, scratch), scratch.arms

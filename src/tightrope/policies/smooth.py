@@ -88,7 +88,7 @@ class SmoothResolve(Resolve):
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
         """An arm of the best mixture of drawn curves that keeps a rate that is safe to promise."""
-        look = look_around(constants, state, scratch, words)
+        look = look_around(constants, state, scratch, words, 0, len(state.pulls))
         if look >= 0:
             return look
         noise, limited = noise_left(state, scratch), len(state.limits)

@@ -45,18 +45,15 @@ from tightrope.policies.parts.rescue import (
     pending,
     room_above,
     safe_rate,
-    size_of,
     skewness,
 )
 from tightrope.policies.resolve import (
     LEAST_LIMIT,
-    LEFT,
-    LOOKS,
-    RISKED,
     WIDE,
     WIDER,
     Resolve,
     curse,
+    look_around,
 )
 from tightrope.policies.state import Array, State
 from tightrope.problem import Known, Task
@@ -157,7 +154,7 @@ def _choose(
 ) -> int:
     """The row of the best arm for the type of the request."""
     kind, count = int(words[WORDS]), int(constants[ARMS])
-    look = _look(constants, state, scratch, words, kind, count)
+    look = look_around(constants, state, scratch, words, kind * count, count)
     if look >= 0:
         return look
     noise, arms = _noise(state, scratch, words), scratch.arms
@@ -178,23 +175,6 @@ def _noise(state: State, scratch: TypedScratch, words: Array) -> float:
     """The share of noise left, from 1 to 0; now and then wider, as in ``resolve``."""
     noise = math.sqrt(max(state.remaining[0], 0.0) / scratch.budget[0])
     return noise * WIDER if hashed(words[1], 1) * COIN < WIDE else noise
-
-
-def _look(
-    constants: Constants, state: State, scratch: TypedScratch, words: Array, kind: int, count: int
-) -> int:
-    """Any arm, at step t with the chance ``LOOKS`` / t; else, or if it may cost too much, -1."""
-    if hashed(words[1], 2) * COIN * (state.steps[0] + 1.0) >= LOOKS:
-        return -1
-    row = kind * count + int(hashed(words[1], 3) * COIN * count)
-    if state.remaining[0] < LEFT * scratch.budget[0]:
-        return -1
-    for m in range(len(state.limits)):
-        left, whole = state.remaining[1 + m], state.limits[m] * scratch.budget[0]
-        risked = large_penalty(constants, size_of(state, scratch.arms, row, m))
-        if left < LEFT * whole or risked > RISKED * left:
-            return -1
-    return row
 
 
 # What is safe to promise.
