@@ -164,8 +164,12 @@ class TypedController(Controller):
         context: str | None = None,
     ) -> None:
         """As ``Controller.tell``; ``context`` may be left out where only one is possible."""
-        named = context.__class__ is str and context in self._kinds
-        if named and arm.__class__ is int and 0 <= arm < self._arms:
+        if (
+            context.__class__ is str
+            and context in self._kinds
+            and arm.__class__ is int
+            and 0 <= arm < self._arms
+        ):
             row = self._kinds[context] * self._arms + arm if self._aware else arm
             super().tell(row, cost, reward, penalty)
         else:
