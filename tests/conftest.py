@@ -30,7 +30,21 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
     BlockThread.is_alive = _is_alive
     sys.setswitchinterval(0.05)
 
-SHARED = {"cluster": "ray", "postgres": "postgres"}  # words in tests' names, and their worker's
+SHARED = {  # words in tests' names, and their group
+    "cluster": "ray",
+    "postgres": "postgres",
+    "typed": "types",
+    "contexts.py": "types",
+    "features": "features",
+    "test_intervals.py": "numbers",
+    "test_smooth.py": "numbers",
+}
+
+
+@pytest.hookimpl(optionalhook=True, wrapper=True)
+def pytest_xdist_auto_num_workers(config):
+    """``-n auto``: one worker more than processors, as tests wait for servers and browsers."""
+    return (yield) + 1
 
 
 @pytest.hookimpl(optionalhook=True)

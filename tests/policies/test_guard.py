@@ -360,6 +360,7 @@ def together(rate: float) -> list[tuple[float, ...]]:
 
 
 WORST, HALF, DEAR = [(1.0, 0.0, 1.0)], [(0.5, 0.0, 1.0), (0.5, 1.0, 0.0)], [(1.0, 1.0, 1.0)]
+RUNS = 500  # of each game; the bound over all games is on thousands
 PROBLEMS = [(0.8, 0.5), (0.02, 0.01), (0.1, 0.09), (3.0, 1.0)]  # limit, the safe arm's rate
 
 
@@ -376,12 +377,12 @@ def test_the_promise_is_kept_against_hostile_arms(
     for seed, ((safe, other), (budget, eager)) in enumerate(zip(games, plays, strict=False)):
         rates = (rate if declared else -1.0,)
         game = Game(safe, other, (limit,), rates, budget, eager=eager)
-        others, left, made = hostile_runs(game, 1000, seed)
+        others, left, made = hostile_runs(game, RUNS, seed)
         assert not others[~made].any()
         bad = int((made & (left[:, 0] < -1e-9)).sum())
-        assert wilson(bad, 1000)[0] <= RISK, (safe, other, budget, eager, bad)
+        assert wilson(bad, RUNS)[0] <= RISK, (safe, other, budget, eager, bad)
         broken, left_safe = broken + bad, left_safe + int((others > 0).sum())
-    runs = 1000 * len(games)
+    runs = RUNS * len(games)
     assert wilson(broken, runs)[1] <= RISK
     if declared and limit > 0.1:
         assert left_safe > 0.5 * runs  # it is not kept by doing nothing
@@ -395,11 +396,11 @@ def test_the_promise_is_kept_with_pulls_in_flight(delay: int, declared: bool) ->
         for safe, other in itertools.product([corners(rate, 1.0), tiny(rate, 0.4)], (WORST, HALF)):
             rates = (rate if declared else -1.0,)
             game = Game(safe, other, (limit,), rates, 150.0, delay=delay)
-            others, left, made = hostile_runs(game, 1000, seed)
+            others, left, made = hostile_runs(game, RUNS, seed)
             bad = int((made & (left[:, 0] < -1e-9)).sum())
-            assert wilson(bad, 1000)[0] <= RISK, (safe, other, bad)
+            assert wilson(bad, RUNS)[0] <= RISK, (safe, other, bad)
             broken, left_safe = broken + bad, left_safe + int((others > 0).sum())
-            runs += 1000
+            runs += RUNS
     assert wilson(broken, runs)[1] <= RISK
     assert left_safe > 0.1 * runs
 
@@ -456,8 +457,8 @@ def test_known_costs_and_pulls_in_flight(delay: int) -> None:
             worst = [(1.0, other, 1.0, 0.0)]
             how = {"bases": (base,), "costs": costs, "delay": delay, "reserve": 0.5 * cost}
             game = Game(safe, worst, (limit,), (rate,), 300.0 * cost, **how)
-            pulled, left, made = hostile_runs(game, 1000, seed)
-            assert wilson(int((made & (left[:, 0] < -1e-9)).sum()), 1000)[0] <= RISK
+            pulled, left, made = hostile_runs(game, RUNS, seed)
+            assert wilson(int((made & (left[:, 0] < -1e-9)).sum()), RUNS)[0] <= RISK
             assert limit < 0.5 or (pulled > 0).mean() > 0.9
 
 

@@ -276,8 +276,7 @@ def test_a_campaign_with_types_is_created_by_a_form():
     assert [one["type"] for one in types] == ["math", "code", "chat"]
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_the_types_fit_and_axe_finds_no_barrier(routed, width, scheme):
     if (why := missing()) is not None:
         pytest.skip(why)

@@ -640,8 +640,7 @@ EVERY = ["/", ROUTER, "/campaigns/sales-spring", "/campaigns/router-eu", "/campa
          "/new", "/?q=router"]  # fmt: skip
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_pages_fit_and_do_not_complain(shown, page, width, scheme):
     page.set_viewport_size({"width": width, "height": 844})
     page.emulate_media(color_scheme=scheme)
@@ -950,8 +949,7 @@ def test_everything_has_a_name(shown, page):
         assert unnamed == [], path
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 390)])
 def test_axe_finds_no_barrier(shown, page, width, scheme):
     script = axe_script()
     if script is None:

@@ -199,7 +199,7 @@ class IndexPlan(_DevicePlan):
             wide = tuple(map(float, setup.constants)) or (0.0,)  # numba takes no empty tuple
             clocks = room(steps + 1 if spec.tabled else 1)
             if spec.tabled:
-                _clocks(spec)[(*_grid(steps + 1), stream)](clocks, wide)
+                _clocks(spec)[(*_grid(1), stream)](clocks, wide)
             self._kernel[self._shape(count, stream)](
                 seeds,
                 give(seed_words(job.seed, POLICY, runs)) if spec.policy.random else seeds,

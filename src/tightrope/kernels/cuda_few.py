@@ -59,12 +59,11 @@ def fits(arms: int, penalties: int) -> bool:
 
 
 def build_clocks(spec: DeviceKernel) -> Any:
-    """A kernel that fills a table [steps] with the policy's clock."""
+    """A kernel that fills a table [steps] with the policy's clock, with any number of threads."""
     clock, number = device_part(spec.policy.clock), numba.from_dtype(spec.dtype)
 
     def fill(clocks, wide):
-        step = cuda.grid(1)
-        if step < clocks.shape[0]:
+        for step in range(cuda.grid(1), clocks.shape[0], cuda.gridsize(1)):
             clocks[step] = number(clock(wide, float(max(step, 1))))
 
     return cuda.jit(fill)
