@@ -6,6 +6,8 @@ import subprocess
 import sys
 import threading
 import time
+from functools import cache
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -13,6 +15,7 @@ from hypothesis import settings
 from tightrope import Arm, Bernoulli, Beta, CostAbove, Problem, Scales, TwoPoint, Uniform
 from tightrope.cli import main
 
+ROOT = Path(__file__).parents[1]
 settings.register_profile("tightrope", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("tightrope")
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -39,6 +42,11 @@ SHARED = {  # words in tests' names, and their group
     "test_intervals.py": "numbers",
     "test_smooth.py": "numbers",
 }
+LONG = (  # files that would keep one worker busy at the end of a run: their tests begin first
+    *("test_site", "test_pages", "test_foreign_policies", "test_reproduction", "test_faults"),
+    *("test_proof", "test_notebooks", "test_examples", "test_guard", "test_contract"),
+    *("test_cluster", "test_gpu_simulated", "test_kernels", "test_single", "test_wrong_policies"),
+)
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
@@ -49,7 +57,7 @@ def pytest_xdist_auto_num_workers(config):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """With ``--dist loadgroup``, tests that share kernels or a cluster stay on one worker.
+    """With ``--dist loadgroup``, tests that share kernels, a cluster or a fixture share a worker.
 
     A parameter's id that ends with ``@group`` names it: xdist's own marks are lost on pytest 9.2.
     """
@@ -59,10 +67,23 @@ def pytest_xdist_make_scheduler(config, log):
         def _split_scope(self, nodeid: str) -> str:
             _, found, group = nodeid.rstrip("]").rpartition("@")
             if not found:
-                group = next((to for word, to in SHARED.items() if word in nodeid.lower()), nodeid)
-            return group
+                group = next((to for word, to in SHARED.items() if word in nodeid.lower()), "")
+            return group or shares_fixtures(nodeid.partition("::")[0]) or nodeid
 
-    return ByGroup(config, log) if config.getoption("dist") == "loadgroup" else None
+    if config.getoption("dist") != "loadgroup":
+        return None
+    config.option.loadscopereorder = False  # see LONG
+    return ByGroup(config, log)
+
+
+@cache
+def shares_fixtures(path: str) -> str:
+    """The path of a file whose tests share a fixture, else nothing."""
+    return path if 'scope="module"' in (ROOT / path).read_text(encoding="utf-8") else ""
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: not any(word in item.nodeid for word in LONG))
 
 
 @pytest.fixture(autouse=True)

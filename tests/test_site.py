@@ -17,7 +17,6 @@ from tests.service.browser import axe_script, barriers, chromium, missing
 
 ROOT = Path(__file__).parents[1]
 NEEDED = ("sphinx", "furo", "myst_nb", "sphinx_copybutton")
-ONE_BUILD = pytest.mark.xdist_group("site")
 # Cards and pictures, code, formulas, wide tables, docstrings, a notebook, no content.
 KINDS = (
     *("index", "quickstart", "resolve-algorithm", "data-sets"),
@@ -37,9 +36,7 @@ def site(tmp_path_factory):
     return out
 
 
-@ONE_BUILD
 def test_one_strict_build(site):
-    """In one group of tests, so that there is one build."""
     page = (site / "index.html").read_text()
     assert "theme-toggle" in page, "light and dark"
     article = page[page.index("<article") : page.index("</article>")]
@@ -64,7 +61,6 @@ def test_one_strict_build(site):
     assert names <= entries
 
 
-@ONE_BUILD
 def test_axe_finds_no_barriers(site):
     """In both themes, on a phone and on a desk: contrast needs the one, sizes the other."""
     script = axe_script()

@@ -20,7 +20,6 @@ from tightrope.live.stores.memory import MemoryStore
 from tightrope.policies import UniformRandom
 from tightrope.service.server import Running
 
-pytestmark = pytest.mark.xdist_group("pages")
 TASK = {
     "arms": [{"name": "haiku"}, {"name": "opus"}],
     "limits": {"bad": {"at_most": 0.2, "per": "pull"}},

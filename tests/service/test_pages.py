@@ -24,7 +24,6 @@ from tightrope.live.stores.memory import MemoryStore
 from tightrope.policies import UniformRandom
 from tightrope.service.keys import KeyRing, made_key, write_keys
 
-pytestmark = pytest.mark.xdist_group("pages")
 ROUTER = "/campaigns/router-november"
 
 
