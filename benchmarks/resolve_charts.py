@@ -7,12 +7,11 @@ Charts are 700 pixels wide on a page. Policies have the colours and markers of t
 
 from __future__ import annotations
 
-import argparse
-import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.charts import COLOURS, DOCS, WIDTH, Chart, Row, main
 from tightrope.report.styles import QUIET, REFERENCES, SETTINGS, Style, styles
 
 if TYPE_CHECKING:
@@ -21,25 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = ["CHARTS", "draw"]
 
-DOCS = Path(__file__).parents[1] / "docs"
-WIDTH, DOTS = 7.0, 200  # inches, and dots of each: twice the pixels on a page
+DOTS = 200  # of an inch: twice the pixels on a page
 LANE = 0.19  # of a line, between markers that would hide each other
-OTHERS = (  # what is not a policy: Okabe and Ito's colours
-    ("#0072b2", "o"),
-    ("#d55e00", "s"),
-    ("#009e73", "^"),
-    ("#cc79a7", "D"),
-    ("#e69f00", "v"),
-    ("#56b4e9", "P"),
-)
-
-Row = dict[str, str]
+# what is not a policy: Okabe and Ito's colours
+OTHERS = tuple(zip((*COLOURS, "#56b4e9"), ("o", "s", "^", "D", "v", "P"), strict=True))
 
 
 def rows(name: str, **wanted: str) -> list[Row]:
     """The rows of a file in ``docs/data`` with these values."""
-    with (DOCS / "data" / f"{name}.csv").open(newline="", encoding="utf-8") as file:
-        found = list(csv.DictReader(file))
+    found = Chart(name, "", ()).rows()
     return [row for row in found if all(row[key] == value for key, value in wanted.items())]
 
 
@@ -248,15 +237,5 @@ def draw(name: str, folder: Path = DOCS) -> Path:
     return path
 
 
-def main() -> None:
-    """Draw the charts that are named, or all."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("charts", nargs="*", metavar="chart", help=f"of {', '.join(CHARTS)}")
-    asked = parser.parse_args().charts
-    if unknown := set(asked) - set(CHARTS):
-        parser.error(f"no such chart: {', '.join(sorted(unknown))}")
-    print(*map(draw, asked or CHARTS), sep="\n")
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__ or "", CHARTS, draw)
