@@ -13,14 +13,18 @@ import csv
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tightrope.report.styles import INK, PAPER, QUIET, SETTINGS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["CHARTS", "draw", "draw_all"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH, LINE, EDGE = 7.0, 0.27, 1.05  # inches: of a chart, of a row, of axis and legend
+DOTS = 160  # of an inch
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # Okabe and Ito
 MARKERS = ("o", "D", "^", "s", "v")
 PLAIN = 1e5  # numbers below this are not written as powers of ten
@@ -183,29 +187,36 @@ CHARTS = {
 
 def draw(name: str, folder: Path = DOCS) -> Path:
     """Draw one chart into a folder; returns its path."""
+    return saved(folder / name, lambda: _figure(CHARTS[name]), DOTS)
+
+
+def saved(path: Path, drawn: Callable[[], Figure], dots: int) -> Path:
+    """A figure in the library's style, written to a file with so many dots per inch."""
     from matplotlib import rc_context
+
+    settings: Any = SETTINGS
+    with rc_context(settings):
+        drawn().savefig(path, dpi=dots, metadata={"Software": None})
+    return path
+
+
+def _figure(chart: Chart) -> Figure:
     from matplotlib.figure import Figure
 
-    chart = CHARTS[name]
     rows = chart.rows()
     labels = [chart.label.format(row.get("", ""), **_grouped(row)) for row in rows]
-    with rc_context(SETTINGS):
-        size = (WIDTH, LINE * len(rows) + EDGE)
-        figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)
-        axes = figure.subplots(1, len(chart.panels), sharey=True, squeeze=False)[0]
-        for one, panel in zip(axes, chart.panels, strict=True):
-            _draw_panel(one, panel, rows)
-        axes[0].set_yticks(range(len(rows)), labels)
-        axes[0].set_ylim(len(rows) - 0.4, -0.6)
-        if len(chart.panels[0].columns) > 1:
-            handles, names = axes[0].get_legend_handles_labels()
-            across = 2 if len(names) in (2, 4) else 3
-            figure.legend(
-                handles, names, loc="outside lower center", ncols=across, handlelength=1.0
-            )
-        path = folder / name
-        figure.savefig(path, dpi=160, metadata={"Software": None})
-    return path
+    size = (WIDTH, LINE * len(rows) + EDGE)
+    figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)
+    axes = figure.subplots(1, len(chart.panels), sharey=True, squeeze=False)[0]
+    for one, panel in zip(axes, chart.panels, strict=True):
+        _draw_panel(one, panel, rows)
+    axes[0].set_yticks(range(len(rows)), labels)
+    axes[0].set_ylim(len(rows) - 0.4, -0.6)
+    if len(chart.panels[0].columns) > 1:
+        marks, names = axes[0].get_legend_handles_labels()
+        across = 2 if len(names) in (2, 4) else 3
+        figure.legend(marks, names, loc="outside lower center", ncols=across, handlelength=1.0)
+    return figure
 
 
 def _grouped(row: Row) -> Row:

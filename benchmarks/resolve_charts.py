@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.charts import COLOURS, DOCS, WIDTH, Chart, Row, main
-from tightrope.report.styles import QUIET, REFERENCES, SETTINGS, Style, styles
+from benchmarks.charts import COLOURS, DOCS, WIDTH, Chart, Row, main, saved
+from tightrope.report.styles import QUIET, REFERENCES, Style, styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def distinct(some: Sequence[Row], column: str) -> list[str]:
     return list(dict.fromkeys(row[column] for row in some))
 
 
-def start(height: float, across: int, down: int = 1, **shared: object) -> tuple[Figure, list[Axes]]:
+def start(height: float, across: int, down: int = 1, **shared: Any) -> tuple[Figure, list[Axes]]:
     """A figure with panels, row by row."""
     from matplotlib.figure import Figure
 
@@ -229,12 +229,7 @@ CHARTS: dict[str, Callable[[], Figure]] = {
 
 def draw(name: str, folder: Path = DOCS) -> Path:
     """Draw one chart into a folder; returns its path."""
-    from matplotlib import rc_context
-
-    path = folder / name
-    with rc_context(SETTINGS):
-        CHARTS[name]().savefig(path, dpi=DOTS, metadata={"Software": None})
-    return path
+    return saved(folder / name, CHARTS[name], DOTS)
 
 
 if __name__ == "__main__":
