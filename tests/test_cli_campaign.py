@@ -566,7 +566,7 @@ def test_a_campaign_learns_from_a_log(world):
     assert "context 'code' is unknown" in world.bad(*words, "--types", "math", *given[2:])
     world.create(*given, "--weight", 0.5, policy="resolve")
     created = world.json("events")[0]
-    assert [(one[0], one[1], one[2][0]) for one in created["past"]] == [
+    assert [(one[0], one[1], one[2][0]) for one in created["body"]["past"]] == [
         ("math", 0, 0.5),
         ("code", 2, 0.5),
     ]
