@@ -335,7 +335,9 @@ def means_of(arms: Sequence[Arm]) -> Floats:
     """The means of the arms' reported outcomes, in the user's units, [K, C]."""
     if isinstance(arms, BernoulliArms):
         return arms.odds
-    return np.array([[law.mean for law in arm.marginals()] for arm in arms])
+    means = np.array([[law.mean for law in arm.marginals()] for arm in arms])
+    means.flags.writeable = False
+    return means
 
 
 def _check_known(arm: Arm, known: Floats, task: Task) -> None:

@@ -373,13 +373,10 @@ class Problem(Known, FromLogs, ByType):
     @cached_property
     def told_odds(self) -> Floats | None:
         """P(reported outcome = 1), [K, C]; None unless all are independent and 0 or 1."""
-        if isinstance(self.arms, BernoulliArms):
-            return self.arms.odds
-        if not all(type(o) is Bernoulli for arm in self.arms for o in arm.outcomes):
-            return None
-        odds = means_of(self.arms)
-        odds.flags.writeable = False
-        return odds
+        coins = isinstance(self.arms, BernoulliArms) or all(
+            type(outcome) is Bernoulli for arm in self.arms for outcome in arm.outcomes
+        )
+        return means_of(self.arms) if coins else None
 
     @classmethod
     def from_bernoulli(
