@@ -10,19 +10,24 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tightrope.report.styles import INK, PAPER, QUIET, SETTINGS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["CHARTS", "draw", "draw_all"]
 
 DOCS = Path(__file__).parents[1] / "docs"
 WIDTH, LINE, EDGE = 7.0, 0.27, 1.05  # inches: of a chart, of a row, of axis and legend
+DOTS = 160  # of an inch
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # Okabe and Ito
 MARKERS = ("o", "D", "^", "s", "v")
+PLAIN = 1e5  # numbers below this are not written as powers of ten
 FEW = 8  # rows of a chart that shows its values, if a panel has one column
 
 Row = dict[str, str]
@@ -58,6 +63,7 @@ class Chart:
     most: int | None = None
 
     def rows(self) -> list[Row]:
+        """The rows that are drawn."""
         with (DOCS / "data" / f"{self.data}.csv").open(newline="", encoding="utf-8") as file:
             lines = list(csv.reader(file))
         head, *rows = zip(*lines, strict=True) if self.turned else lines
@@ -69,9 +75,9 @@ CHARTS = {
         "arena-policies",
         "{policy}",
         (
-            Panel("problems within the limits", {"": "within"}, log=False, low=0, high=49),
-            Panel("median regret, %", {"": "median_regret_percent"}, log=False, low=0, high=45),
-            Panel("runs that break a limit, %", {"": "broken_percent"}, log=False, low=0, high=70),
+            Panel("problems within limits", {"": "within"}, log=False, low=0, high=52),
+            Panel("median regret, %", {"": "median_regret_percent"}, log=False, low=0, high=48),
+            Panel("runs that break a limit, %", {"": "broken_percent"}, log=False, low=0, high=76),
         ),
         most=6,
     ),
@@ -181,26 +187,36 @@ CHARTS = {
 
 def draw(name: str, folder: Path = DOCS) -> Path:
     """Draw one chart into a folder; returns its path."""
+    return saved(folder / name, lambda: _figure(CHARTS[name]), DOTS)
+
+
+def saved(path: Path, drawn: Callable[[], Figure], dots: int) -> Path:
+    """A figure in the library's style, written to a file with so many dots per inch."""
     from matplotlib import rc_context
+
+    settings: Any = SETTINGS
+    with rc_context(settings):
+        drawn().savefig(path, dpi=dots, metadata={"Software": None})
+    return path
+
+
+def _figure(chart: Chart) -> Figure:
     from matplotlib.figure import Figure
 
-    chart = CHARTS[name]
     rows = chart.rows()
     labels = [chart.label.format(row.get("", ""), **_grouped(row)) for row in rows]
-    with rc_context(SETTINGS):
-        size = (WIDTH, LINE * len(rows) + EDGE)
-        figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)
-        axes = figure.subplots(1, len(chart.panels), sharey=True, squeeze=False)[0]
-        for one, panel in zip(axes, chart.panels, strict=True):
-            _draw_panel(one, panel, rows)
-        axes[0].set_yticks(range(len(rows)), labels)
-        axes[0].set_ylim(len(rows) - 0.4, -0.6)
-        if len(chart.panels[0].columns) > 1:
-            handles, names = axes[0].get_legend_handles_labels()
-            figure.legend(handles, names, loc="outside lower center", ncols=2, handlelength=1.0)
-        path = folder / name
-        figure.savefig(path, dpi=160, metadata={"Software": None})
-    return path
+    size = (WIDTH, LINE * len(rows) + EDGE)
+    figure = Figure(figsize=size, layout="constrained", facecolor=PAPER)
+    axes = figure.subplots(1, len(chart.panels), sharey=True, squeeze=False)[0]
+    for one, panel in zip(axes, chart.panels, strict=True):
+        _draw_panel(one, panel, rows)
+    axes[0].set_yticks(range(len(rows)), labels)
+    axes[0].set_ylim(len(rows) - 0.4, -0.6)
+    if len(chart.panels[0].columns) > 1:
+        marks, names = axes[0].get_legend_handles_labels()
+        across = 2 if len(names) in (2, 4) else 3
+        figure.legend(marks, names, loc="outside lower center", ncols=across, handlelength=1.0)
+    return figure
 
 
 def _grouped(row: Row) -> Row:
@@ -221,24 +237,27 @@ def _draw_panel(axes: Any, panel: Panel, rows: Sequence[Row]) -> None:
         axes.axvline(panel.line, color=INK, linewidth=0.9)
     axes.set_xscale("log" if panel.log else "linear")
     axes.set_xlim(panel.low, panel.high)
+    if panel.log and axes.get_xlim()[1] < PLAIN:
+        axes.xaxis.set_major_formatter("{x:,g}")
     axes.set_title(panel.title, fontsize=9.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", color=QUIET, alpha=0.35)
 
 
-def draw_all(names: Sequence[str] = ()) -> list[Path]:
-    """Draw these charts, or all of them."""
-    return [draw(name) for name in names or CHARTS]
+def draw_all() -> list[Path]:
+    """Draw all charts."""
+    return [draw(name) for name in CHARTS]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("charts", nargs="*", metavar="chart", help=f"of {', '.join(CHARTS)}")
+def main(about: str, charts: Collection[str], draw: Callable[[str], Path]) -> None:
+    """Draw the charts that are named in the command, or all."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
+    parser.add_argument("charts", nargs="*", metavar="chart", help=f"of {', '.join(charts)}")
     asked = parser.parse_args().charts
-    if unknown := set(asked) - set(CHARTS):
+    if unknown := set(asked) - set(charts):
         parser.error(f"no such chart: {', '.join(sorted(unknown))}")
-    print(*draw_all(asked), sep="\n")
+    print(*map(draw, asked or charts), sep="\n")
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__ or "", CHARTS, draw)

@@ -13,7 +13,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -158,11 +158,12 @@ CASES: dict[str, Callable[[int], Floats]] = {
 
 
 def coverage(
-    case: str, arms: int, binding: bool, logs: int, rows: int = 50, seed: int = 0
+    case: str, arms: int, binding: bool, logs: int, rows: int = 50, seed: int = 0, types: int = 0
 ) -> Coverage:
     """Logs of ``rows`` rows per arm, every pull at a cost of 1, and a limit that binds or not.
 
-    If it binds, every other arm earns more and is above the limit.
+    If it binds, every other arm earns more and is above the limit. With ``types`` of requests, all
+    alike, so many rows per type and arm.
     """
     reward, penalty = CASES[case](arms), np.full(arms, 0.1)
     if binding:
@@ -172,10 +173,11 @@ def coverage(
     best, random = oracle(known).reward_rate, np.random.default_rng([seed, arms])
     found: list[tuple[float, ...]] = []
     while len(found) < logs:
-        coins = random.random((arms, rows, 2)) < np.stack([reward, penalty], axis=1)[:, np.newaxis]
-        table = np.concatenate([np.ones((arms, rows, 1)), coins], axis=2)
-        made = [Arm.from_rows(f"arm {k}", table[k], ["bad"]) for k in range(arms)]
-        draws = Draws.of(Problem(made, limits=limits), 50, seed + len(found))
+        made = [_logged_arms(reward, penalty, rows, random) for _ in range(max(types, 1))]
+        typed: Any = {f"type {x}": some for x, some in enumerate(made)}
+        shares = dict.fromkeys(typed, 1.0) if types else None
+        problem = Problem(typed if types else made[0], limits=limits, contexts=shares)
+        draws = Draws.of(problem, 50, seed + len(found))
         rate = best_rate(draws)
         if rate is None:  # no mixture keeps the limit in this log
             continue
@@ -185,11 +187,22 @@ def coverage(
     return Coverage(logs, int(held.sum()), int(corrected.sum()), *(float(x.mean()) for x in means))
 
 
+def _logged_arms(
+    reward: Floats, penalty: Floats, rows: int, random: np.random.Generator
+) -> list[Arm]:
+    """Arms with ``rows`` drawn rows each."""
+    count = len(reward)
+    coins = random.random((count, rows, 2)) < np.stack([reward, penalty], axis=1)[:, np.newaxis]
+    table = np.concatenate([np.ones((count, rows, 1)), coins], axis=2)
+    return [Arm.from_rows(f"arm {k}", table[k], ["bad"]) for k in range(count)]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("table", choices=("warnings", "optimum"))
     parser.add_argument("--logs", type=int)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--types", type=int, default=0, help="types of requests, all alike")
     given = parser.parse_args()
     if given.table == "warnings":
         print("| logger | logs | depend on outcomes | shares change | bias of a mean | worst |")
@@ -202,7 +215,7 @@ def main() -> None:
     print("| arms | rewards | limit | covered before | covered | bias before | bias | error |")
     print("|---|---|---|---|---|---|---|---|")
     for binding, case, arms in product((False, True), CASES, (2, 5, 12, 30)):
-        one = coverage(case, arms, binding, given.logs or 100, seed=given.seed)
+        one = coverage(case, arms, binding, given.logs or 100, seed=given.seed, types=given.types)
         print(f"| {arms} | {case} | {'binds' if binding else 'is loose'} | {one.own / one.logs:.0%}"
               f" | {one.corrected / one.logs:.0%} | {one.own_bias:+.3f} | {one.bias:+.3f}"
               f" | {one.error:.3f} |", flush=True)  # fmt: skip

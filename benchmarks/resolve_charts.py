@@ -7,13 +7,12 @@ Charts are 700 pixels wide on a page. Policies have the colours and markers of t
 
 from __future__ import annotations
 
-import argparse
-import csv
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tightrope.report.styles import QUIET, REFERENCES, SETTINGS, Style, styles
+from benchmarks.charts import COLOURS, DOCS, WIDTH, Chart, Row, main, saved
+from tightrope.report.styles import QUIET, REFERENCES, Style, styles
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,25 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = ["CHARTS", "draw"]
 
-DOCS = Path(__file__).parents[1] / "docs"
-WIDTH, DOTS = 7.0, 200  # inches, and dots of each: twice the pixels on a page
+DOTS = 200  # of an inch: twice the pixels on a page
 LANE = 0.19  # of a line, between markers that would hide each other
-OTHERS = (  # what is not a policy: Okabe and Ito's colours
-    ("#0072b2", "o"),
-    ("#d55e00", "s"),
-    ("#009e73", "^"),
-    ("#cc79a7", "D"),
-    ("#e69f00", "v"),
-    ("#56b4e9", "P"),
-)
-
-Row = dict[str, str]
+# what is not a policy: Okabe and Ito's colours
+OTHERS = tuple(zip((*COLOURS, "#56b4e9"), ("o", "s", "^", "D", "v", "P"), strict=True))
 
 
 def rows(name: str, **wanted: str) -> list[Row]:
     """The rows of a file in ``docs/data`` with these values."""
-    with (DOCS / "data" / f"{name}.csv").open(newline="", encoding="utf-8") as file:
-        found = list(csv.DictReader(file))
+    found = Chart(name, "", ()).rows()
     return [row for row in found if all(row[key] == value for key, value in wanted.items())]
 
 
@@ -53,7 +42,7 @@ def distinct(some: Sequence[Row], column: str) -> list[str]:
     return list(dict.fromkeys(row[column] for row in some))
 
 
-def start(height: float, across: int, down: int = 1, **shared: object) -> tuple[Figure, list[Axes]]:
+def start(height: float, across: int, down: int = 1, **shared: Any) -> tuple[Figure, list[Axes]]:
     """A figure with panels, row by row."""
     from matplotlib.figure import Figure
 
@@ -240,23 +229,8 @@ CHARTS: dict[str, Callable[[], Figure]] = {
 
 def draw(name: str, folder: Path = DOCS) -> Path:
     """Draw one chart into a folder; returns its path."""
-    from matplotlib import rc_context
-
-    path = folder / name
-    with rc_context(SETTINGS):
-        CHARTS[name]().savefig(path, dpi=DOTS, metadata={"Software": None})
-    return path
-
-
-def main() -> None:
-    """Draw the charts that are named, or all."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("charts", nargs="*", metavar="chart", help=f"of {', '.join(CHARTS)}")
-    asked = parser.parse_args().charts
-    if unknown := set(asked) - set(CHARTS):
-        parser.error(f"no such chart: {', '.join(sorted(unknown))}")
-    print(*map(draw, asked or CHARTS), sep="\n")
+    return saved(folder / name, CHARTS[name], DOTS)
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__ or "", CHARTS, draw)

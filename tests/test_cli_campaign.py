@@ -553,6 +553,26 @@ def test_requests_with_types(world):
     assert "good" in world.good("verify")
 
 
+def test_a_campaign_learns_from_a_log(world):
+    path = world.folder / "past.csv"
+    path.write_text(
+        "kind,model,usd,score,bad,dollars\nmath,haiku,0.5,1,0,0.1\ncode,opus,0.25,0,1,0.1\n"
+    )
+    columns = ["--arm", "model", "--cost", "usd", "--reward", "score", "--context", "kind"]
+    given = ["--types", "math,code", "--learn-from", path, *columns]
+    words = ["create", "--task", world.task, "--budget", 10]
+    assert "weight = 2.0: must be above 0, at most 1" in world.bad(*words, *given, "--weight", 2)
+    assert "--arm: must come with --learn-from FILE" in world.bad(*words, *columns)
+    assert "context 'code' is unknown" in world.bad(*words, "--types", "math", *given[2:])
+    world.create(*given, "--weight", 0.5, policy="resolve")
+    created = world.json("events")[0]
+    assert [(one[0], one[1], one[2][0]) for one in created["body"]["past"]] == [
+        ("math", 0, 0.5),
+        ("code", 2, 0.5),
+    ]
+    assert "good" in world.good("verify")
+
+
 def test_a_campaign_is_given_types(campaign):
     campaign.good("ask", "--id", "one")
     campaign.good("change", "--types", "math,code")

@@ -430,7 +430,14 @@ def test_a_plain_task_learns_from_a_log_too():
             "its arm 'c' must be one of a, b",
         ),
         ({"learn_from": FullTable(["a"], [], [[(1, 1)]])}, "has no penalty 'bad'"),
-        ({"learn_from": FullTable(["a"], ["bad"], [[(1, 1, 0)]])}, "has no contexts"),
+        (
+            {"learn_from": FullTable(["a"], ["bad"], [[(1, 1, 0)]])},
+            "^learn_from: has no contexts, which the task needs$",
+        ),
+        (
+            {"learn_from": FullTable(["a"], ["bad"], [[(1, 1, 0)]], contexts=["UNKNOWN"])},
+            "^learn_from: context 'UNKNOWN' is unknown",
+        ),
     ],
 )
 def test_a_log_that_does_not_fit_is_refused(given, message):

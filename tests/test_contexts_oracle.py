@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import combinations, product
 from math import floor
 from typing import Any
@@ -319,6 +320,20 @@ def test_the_order_of_types_changes_nothing() -> None:
     assert two.by_type is not None
     assert two.by_type[::-1] == pytest.approx(one.by_type, abs=1e-14)
     assert optimum(turned, 20) == pytest.approx(optimum(TYPED, 20), rel=1e-14)
+
+
+def test_the_problem_of_a_type_is_that_of_its_arms_alone() -> None:
+    limits = {"bad": Limit(0.5, per="pull"), "dear": Limit(0.9, of="cost", per="pull")}
+    typed = Problem(TYPES, limits=limits, contexts=SHARES, scales=Scales(cost=2.0))
+    for arms, one in zip(TYPES.values(), typed.by_type, strict=True):
+        alone = Problem(arms, limits=limits, scales=Scales(cost=2.0))
+        assert (one, one.task) == (alone, alone.task)
+    merged, order = Problem(
+        TYPES | {"again": WEEKDAY}, limit=0.6, contexts={**SHARES, "again": 1}
+    ).distinct
+    assert order[0] == order[3]
+    assert replace(merged) == merged
+    assert merged.task == replace(merged).task
 
 
 def test_a_type_in_two_parts_is_one_type() -> None:

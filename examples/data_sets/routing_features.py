@@ -9,7 +9,6 @@ alone. Prints the mean reward of a request [dollars over the limit; share of ord
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
@@ -20,17 +19,16 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from routing import FOLDER, LIMITS, columns_of
-from routing_types import LARGEST_PRICE, POLICY, WEIGHT, table_of
-from wheels import PARETOBANDIT, default_cache, fetch, read
+from routing import FOLDER, columns_of
+from routing_types import TABLES, Cases, Made, compare, kinds_of, table_of
+from wheels import read
 
-from tightrope import Features, FullTable, Limit, Scales, Task, replay
-from tightrope.errors import TightropeError
+from tightrope import Features, FullTable
 from tightrope.problem import Mixed
 
 PARTS, LEAST_PROMPTS = 24, 3  # components of word frequencies; prompts that a term must be in
 Floats = npt.NDArray[np.float64]
-CASES = {
+CASES: Cases = {
     "features": (False, False),
     "features and types": (True, False),
     "features, after a log": (False, True),
@@ -89,59 +87,23 @@ def with_features(table: FullTable, features: Floats, types: bool) -> FullTable:
     return FullTable(table.arms, table.penalties, table.outcomes, contexts=contexts)
 
 
-def cell(
-    tables: Sequence[FullTable], contexts: Features | Mixed, limit: float, orders: int, learns: bool
-) -> str:
-    """The results at a limit, in a few characters."""
-    table, other = tables
-    task = Task(
-        table.arms,
-        {"dollars": Limit(limit, per="pull")},
-        Scales(penalty={"dollars": LARGEST_PRICE}),
-        costs=1,
-        contexts=contexts,
-    )
-    budget = len(table) - 1
-    found = replay(
-        table,
-        task,
-        POLICY,
-        budget=budget,
-        orders=orders,
-        learn_from=other if learns else None,
-        weight=WEIGHT,
-    )
-    (row,) = found.rows
-    reward = row.reward_rate.mean * budget / len(table)
-    spend = 1.0 + row.violation[0].mean / limit
-    return f"{reward:.4f} [{spend:.2f}; {row.broken[0][0]:.1%}]"
+def featured(wheel: Path) -> Made:
+    """The tables of a wheel with features, with or without types."""
+    features = features_of(*(prompts_of(wheel, name) for name in TABLES))
+    plain = [table_of(columns_of(wheel, name), types=True) for name in TABLES]
+    kinds, width = kinds_of(plain), features[0].shape[1]
+
+    def made(types: bool) -> tuple[list[FullTable], Features | Mixed]:
+        pairs = zip(plain, features, strict=True)
+        tables = [with_features(table, one, types) for table, one in pairs]
+        return tables, Mixed(kinds, width) if types else Features(width)
+
+    return made
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a line for each case and a column for each limit."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--orders", type=int, default=20, help="shuffles of the prompts")
-    options = parser.parse_args(arguments)
-    try:
-        wheel = fetch(PARETOBANDIT, default_cache())
-        names = ("test_holdout", "val")
-        features = features_of(*(prompts_of(wheel, name) for name in names))
-        plain = [table_of(columns_of(wheel, name), types=True) for name in names]
-        kinds = sorted({*plain[0].contexts, *plain[1].contexts})
-        print(f"{'dollars per request':32}", *(f"{limit:<20.3g}" for limit in LIMITS))
-        for name, (types, learns) in CASES.items():
-            tables = [
-                with_features(table, made, types)
-                for table, made in zip(plain, features, strict=True)
-            ]
-            width = features[0].shape[1]
-            contexts = Mixed(kinds, width) if types else Features(width)
-            cells = [cell(tables, contexts, limit, options.orders, learns) for limit in LIMITS]
-            print(f"{name:32}", *(f"{one:20}" for one in cells), flush=True)
-    except TightropeError as error:
-        print(f"routing_features: {error}", file=sys.stderr)
-        return 2
-    return 0
+    """Compare the router with features, with and without types."""
+    return compare(__doc__ or "", CASES, featured, arguments)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from routing import LIMITS, MODELS, columns_of
@@ -22,7 +24,10 @@ from tightrope.errors import TightropeError
 
 POLICY, WEIGHT = "resolve:risk=0.01", 0.3
 LARGEST_PRICE = 0.15  # dollars of one answer; rare larger ones in the log count as this
-CASES = {
+TABLES = ("test_holdout", "val")  # the one that is replayed, and the log that is learned from
+Cases = dict[str, tuple[bool, bool]]  # by name: with types, after a log
+Made = Callable[[bool], tuple[list[FullTable], Any]]
+CASES: Cases = {
     "no types": (False, False),
     "no types, after a log": (False, True),
     "types": (True, False),
@@ -39,18 +44,22 @@ def table_of(columns: Columns, types: bool) -> FullTable:
     return FullTable(names, ["dollars"], answers.reshape(rows, len(MODELS), 3), contexts=kinds)
 
 
-def cell(tables: Sequence[FullTable], limit: float, orders: int, learns: bool) -> str:
+def kinds_of(tables: Sequence[FullTable]) -> list[str]:
+    """The types of all tables."""
+    return sorted({kind for table in tables for kind in table.contexts or ()})
+
+
+def cell(
+    tables: Sequence[FullTable], contexts: Any, limit: float, orders: int, learns: bool
+) -> str:
     """The results at a limit, in a few characters."""
     table, other = tables
-    kinds = None
-    if table.contexts is not None:
-        kinds = sorted({*table.contexts, *(other.contexts or ())})
     task = Task(
         table.arms,
         {"dollars": Limit(limit, per="pull")},
         Scales(penalty={"dollars": LARGEST_PRICE}),
         costs=1,
-        contexts=kinds,
+        contexts=contexts,
     )
     past = other if learns else None
     budget = len(table) - 1
@@ -63,23 +72,43 @@ def cell(tables: Sequence[FullTable], limit: float, orders: int, learns: bool) -
     return f"{reward:.4f} [{spend:.2f}; {row.broken[0][0]:.1%}]"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a line for each case and a column for each limit."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def compare(
+    about: str, cases: Cases, made: Callable[[Path], Made], arguments: Sequence[str] | None
+) -> int:
+    """Print a line for each case and a column for each limit.
+
+    ``made``: from the wheel, a function from a case to its two tables and the task's contexts.
+    """
+    parser = argparse.ArgumentParser(description=about.partition("\n")[0])
     parser.add_argument("--orders", type=int, default=20, help="shuffles of the prompts")
-    options = parser.parse_args(arguments)
+    options, width = parser.parse_args(arguments), max(map(len, cases))
     try:
-        wheel = fetch(PARETOBANDIT, default_cache())
-        sources = [columns_of(wheel, name) for name in ("test_holdout", "val")]
-        print(f"{'dollars per request':24}", *(f"{limit:<20.3g}" for limit in LIMITS))
-        for name, (types, learns) in CASES.items():
-            tables = [table_of(columns, types) for columns in sources]
-            cells = [cell(tables, limit, options.orders, learns) for limit in LIMITS]
-            print(f"{name:24}", *(f"{one:20}" for one in cells), flush=True)
+        tables_of = made(fetch(PARETOBANDIT, default_cache()))
+        print(f"{'dollars per request':{width}}", *(f"{limit:<20.3g}" for limit in LIMITS))
+        for name, (types, learns) in cases.items():
+            tables, contexts = tables_of(types)
+            cells = [cell(tables, contexts, limit, options.orders, learns) for limit in LIMITS]
+            print(f"{name:{width}}", *(f"{one:20}" for one in cells), flush=True)
     except TightropeError as error:
-        print(f"routing_types: {error}", file=sys.stderr)
+        print(f"{parser.prog}: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def typed(wheel: Path) -> Made:
+    """The tables of a wheel with or without types."""
+    sources = [columns_of(wheel, name) for name in TABLES]
+
+    def made(types: bool) -> tuple[list[FullTable], list[str] | None]:
+        tables = [table_of(columns, types) for columns in sources]
+        return tables, kinds_of(tables) or None
+
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compare the router with and without types."""
+    return compare(__doc__ or "", CASES, typed, arguments)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
-"""How a change is asked for: on a page, and in the shell."""
+"""How a change is asked for: on a page, and in the shell; the fields that several changes have."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Meta
 
-__all__ = ["FieldInput", "Form", "ShellForm", "said_of"]
+__all__ = [
+    "AnyCost", "AnyPenalty", "AnyReward", "FieldInput", "Form", "KnownCost", "KnownPenalty", "Note",
+    "ShellForm", "said_of",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class FieldInput:
 
     text: str  # what it is, in words
     label: str | None = None
-    kind: str = "text"  # number, arm, penalties, limits
+    kind: str = "text"  # number, arm, type, penalties, limits
     hint: str = ""
     name: str = ""  # in the form, if not as the field's
     of: str = ""  # of penalties: where a task has their names
@@ -60,3 +63,27 @@ def said_of(text: str = "", label: str | None = None, schema: Any = None, **how:
     """What is said of a field to those who document it, and to those who fill it in."""
     filled = {"input": FieldInput(text, label, **how)}
     return Meta(description=text or None, extra_json_schema=schema, extra=filled)
+
+
+PENALTY_SCHEMA = {
+    "anyOf": [{"type": "number"}, {"type": "object", "additionalProperties": {"type": "number"}},
+              {"type": "array", "items": {"type": "number"}}, {"type": "null"}],
+    "description": "by the limits' names; a number alone if there is one limit",
+}  # fmt: skip
+NUMBER_SCHEMA = {"anyOf": [{"type": "number"}, {"type": "null"}]}
+AnyCost = Annotated[Any, said_of("what it cost", "Cost", NUMBER_SCHEMA, kind="number")]
+AnyReward = Annotated[Any, said_of("what it earned", "Reward", NUMBER_SCHEMA, kind="number")]
+AnyPenalty = Annotated[Any, said_of("", "", PENALTY_SCHEMA, kind="penalties", of="told_names")]
+Note = Annotated[
+    str | None,
+    said_of("kept beside the log, for people", "Note", hint="Kept beside the log; optional."),
+]
+KnownCost = Annotated[
+    float | None,
+    said_of("where the task knows costs", "Cost of a pull", kind="number", when="costs"),
+]
+KnownPenalty = Annotated[
+    dict[str, float] | None,
+    said_of("one that the task knows; X alone if there is one limit", "", kind="penalties",
+            of="known"),
+]  # fmt: skip

@@ -16,7 +16,18 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from tightrope.change_forms import FieldInput, Form, ShellForm, said_of
+from tightrope.change_forms import (
+    AnyCost,
+    AnyPenalty,
+    AnyReward,
+    FieldInput,
+    Form,
+    KnownCost,
+    KnownPenalty,
+    Note,
+    ShellForm,
+    said_of,
+)  # fmt: skip
 from tightrope.errors import InputError, NotFoundError, nearest
 
 __all__ = [
@@ -26,29 +37,6 @@ __all__ = [
 
 TICKET_SCHEMA = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]{1,128}$"}
 Writer: TypeAlias = Any  # ``tightrope.live.writer.Writer``, in a turn
-
-PENALTY_SCHEMA = {
-    "anyOf": [{"type": "number"}, {"type": "object", "additionalProperties": {"type": "number"}},
-              {"type": "array", "items": {"type": "number"}}, {"type": "null"}],
-    "description": "by the limits' names; a number alone if there is one limit",
-}  # fmt: skip
-NUMBER_SCHEMA = {"anyOf": [{"type": "number"}, {"type": "null"}]}
-AnyCost = Annotated[Any, said_of("what it cost", "Cost", NUMBER_SCHEMA, kind="number")]
-AnyReward = Annotated[Any, said_of("what it earned", "Reward", NUMBER_SCHEMA, kind="number")]
-AnyPenalty = Annotated[Any, said_of("", "", PENALTY_SCHEMA, kind="penalties", of="told_names")]
-Note = Annotated[
-    str | None,
-    said_of("kept beside the log, for people", "Note", hint="Kept beside the log; optional."),
-]
-KnownCost = Annotated[
-    float | None,
-    said_of("where the task knows costs", "Cost of a pull", kind="number", when="costs"),
-]
-KnownPenalty = Annotated[
-    dict[str, float] | None,
-    said_of("one that the task knows; X alone if there is one limit", "", kind="penalties",
-            of="known"),
-]  # fmt: skip
 
 
 class TurnAct(Struct, forbid_unknown_fields=True):
@@ -367,8 +355,19 @@ class MergeTypes(CampaignChange):
     summary = "Count requests of one type for another one, also those before"
     repeats = True
     commands = (ShellForm("merge-types", example="code math"),)
-    type: Annotated[str, said_of("the type that ends", "Type")]
-    into: Annotated[str, said_of("the type that its requests count for", "Into")]
+    forms = (
+        Form(
+            "merge-types",
+            "Merge two types of requests?",
+            "Requests of the first type count for the second one from now on, and so do all earlier"
+            " ones. The policy learns about both together. This cannot be undone.",
+            "Merge",
+            "The types are merged.",
+            "bad",
+        ),
+    )
+    type: Annotated[str, said_of("the type that ends", "Type", kind="type")]
+    into: Annotated[str, said_of("the type that its requests count for", "Into", kind="type")]
 
     def do(self, writer: Writer, place: str = "") -> Any:
         writer.merge_types(self.type, self.into)

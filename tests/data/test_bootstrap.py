@@ -244,6 +244,21 @@ def test_the_interval_of_the_best_of_equal_arms(binding):
         assert found.own < 30
 
 
+def test_the_interval_of_the_best_of_equal_arms_for_each_type():
+    """For other cases: python -m benchmarks.logs optimum --types 3."""
+    found = coverage("equal", 12, True, logs=20, types=2)
+    assert found.corrected >= 15  # 90 % of them; 14 or fewer have a chance of 1 in 400
+    assert abs(found.bias) < 0.7 * found.own_bias
+
+
+def test_types_that_are_all_one_are_corrected_as_none():
+    arms = [unit_cost_arm(f"arm {k}", [0.3, 0.5, 0.7 + 0.01 * k] * 20) for k in range(4)]
+    plain = best_rate(Draws.of(Problem(arms, limit=0.5), 50, seed=1))
+    typed = Problem({"all": arms}, limit=0.5, contexts={"all": 1})
+    for one, other in zip(plain, best_rate(Draws.of(typed, 50, seed=1)), strict=True):
+        assert (one.mean, one.log) == pytest.approx((other.mean, other.log))
+
+
 def test_an_arm_that_is_clearly_best_is_not_corrected():
     arms = [unit_cost_arm("good", [0.7, 0.8, 0.9] * 20), unit_cost_arm("poor", [0.1, 0.2] * 30)]
     own, rate = best_rate(Draws.of(Problem(arms, limit=0.5), 50, seed=1))

@@ -453,6 +453,18 @@ def test_the_shell_replays_types_and_estimates_mixtures(csv, capsys):
     assert told["mixtures"][1]["shares"] == {"small": 1.0}
 
 
+def test_the_shell_learns_from_a_log_before_a_replay(csv, capsys):
+    words = ["replay", csv, *SHELL, "--penalty", "bad", "--uniform", "--json"]
+    words += ["--policy", "resolve", "--budget", "60", "--orders", "3"]
+    found = []
+    for more in ([], ["--learn-from", csv], ["--learn-from", csv, "--weight", "0.3"]):
+        assert main([*words, *more]) == 0
+        found.append(json.loads(capsys.readouterr().out)["policies"][0]["reward_rate"])
+    assert found[1] == found[2] != found[0]
+    assert main([*words, "--weight", "0.3"]) == 2
+    assert "--weight 0.3: must come with --learn-from FILE" in capsys.readouterr().err
+
+
 # --- off-policy estimates ---------------------------------------------------------------------
 
 

@@ -7,15 +7,14 @@ import pytest
 
 from tightrope import parse_policy, ready_problem
 from tightrope.errors import InputError
+from tightrope.kernels.aligned import CACHE_LINE, aligned_zeros
 from tightrope.kernels.run_state import (
     ARMS,
-    CACHE_LINE,
     EXPLORE,
     SAME_MEMORY,
     Field,
     RunState,
     Sizes,
-    aligned_zeros,
 )
 from tightrope.kernels.spec import spec_of
 from tightrope.policies.base import set_up

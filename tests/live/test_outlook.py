@@ -20,6 +20,7 @@ from tightrope import (
     Resolve,
     Scales,
     Task,
+    Types,
     parse_policy,
     ready_problem,
 )
@@ -93,6 +94,29 @@ def test_an_arm_is_known_to_be_safe_in_time() -> None:
     assert late.chance_if_safe < 0.01
     assert late.chance > 0.5  # the bad arm may be pulled all the time
     assert outlook.infeasible == ()
+
+
+def test_with_types_each_type_has_its_safest_arm() -> None:
+    """An arm that is safe for one type alone is not known to keep the limit."""
+    types = Types(["math", "code", "chat"])
+    controller = Controller(Task(["a", "b"], {"late": Limit(0.5)}, contexts=types), LyOn(), 3000)
+
+    def tell(arm: int, context: str, late: float) -> None:
+        for _ in range(300):
+            controller.tell(arm, 1.0, 0.5, late, context=context)
+
+    tell(0, "math", 0.1)
+    outlook = controller.outlook()
+    assert (outlook.safest, outlook.safe, outlook.limits[0].chance_if_safe) == ("a", False, 1.0)
+    tell(1, "code", 0.1)
+    tell(0, "code", 0.9)
+    assert controller.outlook().safest == "a for math, chat; b for code"
+    assert not controller.outlook().safe
+    controller.merge_types("chat", "math")
+    outlook = controller.outlook()
+    assert (outlook.safest, outlook.safe) == ("a for math; b for code", True)
+    assert outlook.limits[0].chance_if_safe < 0.01
+    assert "safest arm 'a for math; b for code' is known to keep every limit" in str(outlook)
 
 
 def test_infeasible_limits_are_named() -> None:

@@ -71,6 +71,15 @@ def filled(stack: ExitStack, postgres: bool):
     return other
 
 
+def wait_for(address: str, text: str, seconds: float = 120.0) -> None:
+    """Wait until a page has a text."""
+    end = time.monotonic() + seconds
+    while text not in httpx.get(address).text:
+        if time.monotonic() > end:
+            raise SystemExit(f"{address}: {text!r} is missing after {seconds:g} seconds")
+        time.sleep(1.0)
+
+
 def shoot(out: Path, only: list[str], readme: bool, postgres: bool) -> list[str]:
     said = []
     with ExitStack() as stack:
@@ -90,6 +99,8 @@ def shoot(out: Path, only: list[str], readme: bool, postgres: bool) -> list[str]
         for address in pages.values():  # a first look opens a campaign, which takes its time
             while "opening" in httpx.get(address.partition("/act")[0]).text.lower():
                 time.sleep(0.2)
+        if readme:  # the headline has the chance of ending above a limit once it is estimated
+            wait_for(pages["campaign"], "Chance of ending above")
         for theme in ("light", "dark"):
             for size, (width, height) in SIZES.items():
                 context = browser.new_context(

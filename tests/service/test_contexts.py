@@ -99,6 +99,21 @@ def test_types_are_given_and_merged_over_http(api):
     assert problem["status"] == 422
 
 
+def test_metrics_by_type(api, path):
+    for id, kind in (("a", "math"), ("b", "math"), ("c", "code")):
+        arm = api("POST", f"{path}/decisions", {"id": id, "context": kind})[1]["arm"]
+    api("POST", f"{path}/reports", {"id": "c", **REPORT})
+    text = api("GET", "/metrics")[1]
+    campaign = f'campaign="{path.rpartition("/")[2]}"'
+    for line in (
+        f'asked_by_type_total{{{campaign},type="math"}} 2',
+        f'pulls_by_type_total{{{campaign},type="code",arm="{arm}"}} 1',
+        f'outcome_by_type_sum{{{campaign},type="code",outcome="reward"}} 1',
+        f"mix_changed{{{campaign}}} 0",
+    ):
+        assert f"tightrope_{line}\n" in text
+
+
 # The client.
 
 
@@ -238,6 +253,23 @@ def test_why_names_the_type(routed):
     ticket = open_campaign(store, "router-types").ticket("req-000900")
     page = get(f"{url}/campaigns/router-types/why?ticket=req-000900").text
     assert f"a request of the type <strong>{ticket.context}</strong>" in page
+
+
+def test_two_types_are_merged_by_a_form():
+    store = MemoryStore()
+    task = Task(["a", "b"], {"bad": Limit(0.5)}, contexts=Types(["math", "maths", "code"]))
+    campaign = open_campaign(store, "merging", task=task, budget=100, policy=UniformRandom())
+    campaign.ask_many(3, contexts=["math", "maths", "maths"])
+    with serving(store) as url:
+        opened_all(url, store)
+        assert "act/merge-types" in get(f"{url}/campaigns/merging").text
+        form = get(f"{url}/campaigns/merging/act/merge-types").text
+        assert re.findall(r"<option[^>]*>(\w+)</option>", form) == ["maths", "math", "code"] * 2
+        values = {"type": "maths", "into": "math"}
+        assert post(f"{url}/campaigns/merging/act/merge-types", values).status_code in (200, 303)
+        same = post(f"{url}/campaigns/merging/act/merge-types", {"type": "math", "into": "math"})
+        assert "must be two types" in same.text
+    assert [one["type"] for one in campaign.status()["types"]] == ["math", "code"]
 
 
 def test_a_policy_that_ignores_types_still_shows_their_requests():

@@ -13,12 +13,16 @@ any draw. The spread is therefore at least that of a mixture with the same weigh
 like the arms within ``TIED`` standard errors on average.
 
 Arms are compared by their contribution to the optimum: r_k - sum_m lambda_m (y_km - c_m) per unit
-of cost, with the multipliers lambda of the log's own optimum. Letters: D draws, K arms, M limits.
+of cost, with the multipliers lambda of the log's own optimum, whose rate is V. With types of
+requests a row, ``type * K + arm``, is compared with the mixture of its own type: if that gains g
+more than V X on a request, the row reaches it at V + g / X per unit of its cost X.
+Letters: D draws, K arms or rows, M limits, T types.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -28,7 +32,7 @@ from tightrope.data.draws import Draws, Split
 from tightrope.errors import InfeasibleError
 from tightrope.optimum.pi_star import best_arms
 from tightrope.problem import Moments
-from tightrope.problem.mixtures import BestMixture, best_mixture
+from tightrope.problem.mixtures import BestMixture
 from tightrope.problem.values import Floats
 from tightrope.statistics import NORMAL_95
 
@@ -55,9 +59,9 @@ class BestRate(NamedTuple):
 def best_rate(draws: Draws, budget: float | None = None) -> BestRate | None:
     """The best rate of a log's arms; None if they change or if no mixture keeps the limits.
 
-    Also None for a log with types of requests. ``budget`` is needed only for limits in total.
+    ``budget`` is needed only for limits in total.
     """
-    if draws.problem.changes or (draws.vary and draws.problem.contexts is not None):
+    if draws.problem.changes:
         return None
     there = draws.problem if budget is None else draws.problem.at(budget)
     try:
@@ -68,27 +72,25 @@ def best_rate(draws: Draws, budget: float | None = None) -> BestRate | None:
     own = Split(best.reward * unit)
     if not draws.vary:
         return BestRate(own, own)
-    limits = there.moments.limits
-    moments = [there.moments, *draws.of_problem(there).moments()]
-    rates = np.array([_rates(one) for one in moments])  # [1 + D, K, 1 + M]
-    half, error, spread = _doubt(rates, limits, best)
+    moments = [there.row_moments, *draws.of_problem(there).moments()]
+    half, error, spread = _doubt(moments, best)
     corrected = Split(own.mean - unit * half, 0.0, unit * error)
     return BestRate(replace(own, log=unit * spread), corrected)
 
 
-def _doubt(rates: Floats, limits: Floats, best: BestMixture) -> tuple[float, float, float]:
+def _doubt(moments: Sequence[Moments], best: BestMixture) -> tuple[float, float, float]:
     """Half of b, the standard error, and the spread of the draws' own optima.
 
-    ``rates`` [1 + D, K, 1 + M]: of the log, then of its draws. All are 0 if hardly a draw has a
-    mixture that keeps the limits.
+    ``moments`` [1 + D]: of the log, then of its draws. All are 0 if hardly a draw has a mixture
+    that keeps the limits.
     """
-    scores = rates[..., 0] - (rates[..., 1:] - limits) @ best.multiplier
+    scores = np.array([_scores(one, best.multiplier) for one in moments])  # [1 + D, K]
     mixture = scores[:, best.members] @ best.weights  # [1 + D]
-    gap = mixture[0] - scores[0]
-    near = gap <= TIED * (scores[1:] - mixture[1:, np.newaxis]).std(axis=0, ddof=1)
+    gaps = _reached(moments, mixture, scores, best) - scores
+    near = gaps[0] <= TIED * gaps[1:].std(axis=0, ddof=1)
     near[best.members] = True
-    lifts = np.zeros_like(gap), np.where(near, gap, 0.0)
-    plain, tied = (_best(rates[1:], lift, limits) for lift in lifts)
+    lifts = np.zeros_like(gaps[0]), np.where(near, gaps[0], 0.0)
+    plain, tied = (_best(moments[1:], lift) for lift in lifts)
     kept = ~np.isnan(plain + tied)
     if np.count_nonzero(kept) < 2:
         return 0.0, 0.0, 0.0
@@ -98,12 +100,31 @@ def _doubt(rates: Floats, limits: Floats, best: BestMixture) -> tuple[float, flo
     return half, max(own, lifted, usual) + abs(half) / NORMAL_95, own
 
 
-def _rates(moments: Moments) -> Floats:
-    """The rates of reward and penalties, normalised, per unit of cost, [K, 1 + M]."""
-    return np.column_stack([moments.reward_rate, moments.penalty_rate])
+def _scores(moments: Moments, multiplier: Floats) -> Floats:
+    """What every row contributes to the optimum, normalised, per unit of its cost, [K]."""
+    excess = (moments.penalty_rate - moments.limits) @ multiplier
+    return np.asarray(moments.reward_rate - excess)
 
 
-def _best(rates: Floats, lift: Floats, limits: Floats) -> Floats:
-    """The best reward rate in every draw [D] of ``rates`` [D, K, 1 + M]; nan without a mixture."""
-    found = (best_mixture(one[:, 0] + lift, one[:, 1:], limits) for one in rates)
+def _reached(
+    moments: Sequence[Moments], mixture: Floats, scores: Floats, best: BestMixture
+) -> Floats:
+    """The score at which each row is as good as the mixture of its type, [1 + D, K]."""
+    level = np.repeat(mixture[:, np.newaxis], scores.shape[1], axis=1)
+    if (shares := moments[0].shares) is None:
+        return level
+    cost = np.array([one.cost for one in moments])
+    weights = np.zeros(len(cost[0]))
+    weights[best.members] = best.weights
+    parts = (1 + len(moments[1:]), len(shares), -1)
+    gain = (weights * (scores - level)).reshape(parts).sum(axis=2)
+    pulls = (weights / cost).reshape(parts).sum(axis=2)
+    return np.asarray(
+        level + np.repeat(gain / pulls, scores.shape[1] // len(shares), axis=1) / cost
+    )
+
+
+def _best(moments: Sequence[Moments], lift: Floats) -> Floats:
+    """The best reward rate of every draw [D], with lifted reward rates; nan without a mixture."""
+    found = (replace(one, reward=one.reward + lift * one.cost).best() for one in moments)
     return np.array([np.nan if one is None else one.reward for one in found])

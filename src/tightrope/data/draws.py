@@ -187,10 +187,13 @@ class Draws:
         return replace(self.problem, arms=arms, changes=changes, further=further)
 
     def moments(self) -> Iterator[Moments]:
-        """The moments of each draw, if the arms do not change: like ``problems``, but faster."""
+        """The moments of each draw's rows, if the arms do not change: faster than ``problems``."""
+        types = (self.problem.arms, *self.problem.further)
         for number in range(self.count if self.vary else 0):
             stream = np.random.default_rng([self.seed, number])
-            yield self.problem.moments_of([_drawn_means(arm, stream) for arm in self.problem.arms])
+            yield self.problem.row_moments_of(
+                [[_drawn_means(arm, stream) for arm in arms] for arms in types]
+            )
 
     @cached_property
     def tables(self) -> int:

@@ -22,8 +22,9 @@ from tightrope.engine.job import Job
 from tightrope.engine.laws import phase_laws
 from tightrope.engine.python import repeat
 from tightrope.engine.single import plan_single
+from tightrope.kernels.aligned import aligned_zeros
 from tightrope.kernels.rng import OUTCOMES, POLICY, seed_words
-from tightrope.kernels.run_state import aligned_zeros, first_terms
+from tightrope.kernels.run_state import first_terms
 from tightrope.kernels.simd import FEW_ARMS, Kernel, build
 from tightrope.kernels.spec import SCAN, SIEVE, argmin_method
 from tightrope.policies.base import IndexPolicy

@@ -12,7 +12,6 @@ copied, compared, saved and restored unchanged, and compiled code needs only its
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -21,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError
+from tightrope.kernels.aligned import aligned_copy, aligned_zeros, whole_lines
 from tightrope.kernels.spec import CHOICE, SIEVE, Spec
 from tightrope.policies.base import IndexPolicy, Setup, limits_of
 from tightrope.policies.choice import WORDS as POLICY_WORDS
@@ -44,13 +44,11 @@ __all__ = [
     "Run",
     "RunState",
     "Sizes",
-    "aligned_zeros",
     "first_terms",
     "kind_of",
 ]
 
 BLOCK = 16  # places compared at once; every level starts and ends at a multiple of this
-CACHE_LINE = 64  # bytes
 LARGEST = 2**24  # arm numbers below this are exact in single precision
 
 # columns of ``links``: the place of its copy one level down, the place that it is a copy of, and
@@ -420,10 +418,10 @@ def _array_in(
 def _block(spec: Spec, shapes: Mapping[Field, tuple[int, int]]) -> npt.NDArray[np.uint8]:
     """A block of zeros that begins with the table of offsets."""
     table = np.zeros((ENTRIES, 3), np.int64)
-    end = _whole_lines(table.nbytes)
+    end = whole_lines(table.nbytes)
     for field, (rows, columns) in shapes.items():
         table[field] = end, rows, columns
-        end += _whole_lines(rows * columns * np.dtype(kind_of(spec, field)).itemsize)
+        end += whole_lines(rows * columns * np.dtype(kind_of(spec, field)).itemsize)
     for field, other in SAME_MEMORY.items():
         offset, rows, columns = table[other]
         table[field] = (offset, rows, columns) if field.rows else (offset, 1, rows * columns)
@@ -479,23 +477,3 @@ def first_terms(
 
 def _whole_blocks(count: int) -> int:
     return -(-count // BLOCK) * BLOCK
-
-
-def _whole_lines(size: int) -> int:
-    return -(-size // CACHE_LINE) * CACHE_LINE
-
-
-def aligned_zeros(shape: tuple[int, ...], dtype: Any) -> npt.NDArray[Any]:
-    """Zeros aligned to a cache line: vector loads across two lines take twice as long."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    raw = np.zeros(size + CACHE_LINE, np.uint8)
-    start = -raw.ctypes.data % CACHE_LINE
-    made: npt.NDArray[Any] = raw[start : start + size].view(dtype).reshape(shape)
-    return made
-
-
-def aligned_copy(block: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """A copy of the bytes, aligned to a cache line."""
-    copy = aligned_zeros(block.shape, np.uint8)
-    copy[:] = block
-    return copy

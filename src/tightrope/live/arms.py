@@ -68,6 +68,15 @@ class MovingRun(LiveRun):
         """The name of an arm by its number."""
         return self.task.names[arm]
 
+    @property
+    def rows_by_type(self) -> list[npt.NDArray[np.int64]]:
+        """The rows of each type that can come; all arms where there are no types."""
+        return [np.arange(self._count)]
+
+    def row_names(self, rows: Sequence[int]) -> str:
+        """Rows in words: the names of their arms."""
+        return ", ".join(self.rows.names[row] for row in rows)
+
     def launch(self, arm: int) -> None:
         """Count a pull of ``arm`` as in flight, also if another system decided it."""
         self._launch_row(arm)

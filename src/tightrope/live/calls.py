@@ -17,9 +17,10 @@ from tightrope.compiled.functions import FAILED
 from tightrope.engine.planning import warn_not_compiled, why_not_compiled
 from tightrope.engine.python import REHEARSAL_SECONDS, REHEARSED_STEPS
 from tightrope.errors import PolicyError
+from tightrope.kernels.aligned import aligned_copy
 from tightrope.kernels.native import LiveCalls, Native, live_calls, native
 from tightrope.kernels.plain import PlainCalls
-from tightrope.kernels.run_state import STEP, RunState, aligned_copy
+from tightrope.kernels.run_state import STEP, RunState
 from tightrope.live.background import Background
 from tightrope.policies.base import IndexPolicy, Policy
 from tightrope.policies.choice import ChoicePolicy

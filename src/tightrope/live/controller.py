@@ -29,7 +29,7 @@ from tightrope.live.rebuild import new_state
 from tightrope.policies.base import Policy
 from tightrope.policies.faults import wrong_arm
 from tightrope.problem import Problem, Task
-from tightrope.problem.values import shown
+from tightrope.problem.values import at, shown
 from tightrope.showing import html_of
 
 __all__ = ["Controller"]
@@ -123,7 +123,8 @@ class Controller(MovingRun):
     def learn_sums(self, sums: Sequence[PastSums]) -> None:
         """Learn from the sums of a log; see ``past``."""
         self._remember()
-        rows = [self._past_row(one) for one in sums]
+        with at("learn_from"):
+            rows = [self._past_row(one) for one in sums]
         learn_sums(self._state, self.policy, self.task, rows, sums)
 
     def _past_row(self, one: PastSums) -> int:

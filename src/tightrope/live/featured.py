@@ -22,6 +22,7 @@ from tightrope.live.controller import Controller, Penalty
 from tightrope.live.past import PastData, rows_of_past, sums_of_lines, weights_of_past
 from tightrope.policies.parts.linear import NEXT, RECENT, SEEN
 from tightrope.problem.features import Features, Mixed
+from tightrope.problem.values import at
 
 __all__ = ["FeaturedController"]
 
@@ -173,7 +174,8 @@ class FeaturedController(Controller):
             return
         if contexts is None:
             raise InputError("learn_from: has no contexts, which the task needs")
-        vectors = self.contexts.rows(contexts).astype(np.float64)
+        with at("learn_from"):
+            vectors = self.contexts.rows(contexts).astype(np.float64)
         values = np.minimum(outcomes / np.array(self.task.scales.channels), 1.0)
         self._learn_lines(arms, values, vectors, weights_of_past(past, arms, weight))
 

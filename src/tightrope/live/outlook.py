@@ -24,7 +24,6 @@ from tightrope.problem.values import shown
 from tightrope.showing import html_of, text_of
 
 if TYPE_CHECKING:
-    from tightrope.kernels.run_state import RunState
     from tightrope.live.controller import Controller
     from tightrope.policies.base import Policy
     from tightrope.problem import Task
@@ -82,8 +81,9 @@ class Outlook:
     """Bounds and projections for the end of a run; see :class:`LimitOutlook` for each limit.
 
     ``doubt``: the largest chance that one of the bounds on rates is wrong. ``safest``: the arm
-    whose penalty rates have the lowest upper bounds. ``safe``: whether this arm, or a mixture, is
-    known to keep every limit in the long run. ``reward`` and ``pulls_left``: projections if the
+    whose penalty rates have the lowest upper bounds; with types of requests, that of each type.
+    ``safe``: whether this arm, or a mixture, is known to keep every limit in the long run, for each
+    type. ``reward`` and ``pulls_left``: projections if the
     arms keep their shares of the cost; None before the first cost. ``changed``: arms that have
     changed, if the policy watches them (``watch``). ``refuted``: sentences about declarations that
     the reports refute, except for the doubt; no bound relies on them. ``forward``: the number of
@@ -185,16 +185,20 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
     low, high, refuted = _rates(task, totals, amounts, doubt)
     limits, used = task.normal_limits, float(state.run.spent[0])
     budget = max(controller.budget / task.scales.cost, LEAST_BUDGET)
-    safest, costs = _safest(task, high, totals), task.normal_known[:, 0]
+    kinds = controller.rows_by_type
+    own = np.concatenate(kinds)
+    safest, costs = _safest(task, high, totals, kinds), task.normal_known[:, 0]
     largest = 1.0 if costs.min() < 0.0 else max(float(costs.max()), LEAST_COST)
     rows = []
-    lost = _impossible(task, low)
+    lost = _impossible(task, low[own])
     for m in range(task.penalty_count):
         rest = Remaining(budget, budget - used, float(limits[m]), float(totals[:, 2 + m].sum()))
         if not task.limit_kinds[m].per_cost:
             kind = task.limit_kinds[m].unit.pick(RemainingOpen, RemainingPerPull, RemainingOpen)
             rest = kind(*rest[:4], float(amounts[:, m].sum()), largest)
-        ranges = float(low[:, m].min()), float(high[:, m].max()), float(high[safest, m])
+        ranges = tuple(
+            float(one) for one in (low[own, m].min(), high[own, m].max(), high[safest, m].max())
+        )
         sure = not any(m == one for _, one in refuted)
         rows.append(_row(controller, m, rest, ranges, doubt / task.penalty_count, lost[m], sure))
     ahead = max(budget - used, 0.0) / used if used > 0.0 else None
@@ -209,11 +213,11 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         reward_so_far=reward,
         doubt=doubt,
         risk=getattr(controller.policy, "risk", None),
-        safest=task.names[safest],
-        safe=_keeps_all(task, high),
+        safest=controller.row_names(safest),
+        safe=all(_keeps_all(task, high[rows]) for rows in kinds),
         limits=tuple(rows),
         in_flight=sum(controller.in_flight),
-        changed=_changed(task, state),
+        changed=_changed(controller),
         refuted=tuple(_refuted_words(controller, low, *one) for one in refuted),
         out_of_reach=_out_of_reach(controller, totals),
         aimed=_aimed(controller.policy),
@@ -250,7 +254,7 @@ def _refuted_words(controller: Controller, low: Any, arm: int, m: int) -> str:
     what = "smallest_cost" if arm != task.safe_arm else "that it is safe"
     least = float(low[arm, m]) * rate_unit(controller, m)
     return (
-        f"the reports of arm {task.names[arm]!r} refute {what}: its rate of"
+        f"the reports of arm {controller.row_names([arm])!r} refute {what}: its rate of"
         f" {task.limit_names[m]} is at least {least:.4g}"
     )
 
@@ -262,14 +266,15 @@ def rate_unit(controller: Controller, m: int) -> float:
     return unit * task.limit_kinds[m].spread(controller.budget)
 
 
-def _changed(task: Task, state: RunState) -> tuple[tuple[str, int], ...]:
+def _changed(controller: Controller) -> tuple[tuple[str, int], ...]:
     """The arms that changed while they were watched."""
+    state = controller._state
     if not state.setup.watch:
         return ()
-    heads = state["history"].reshape(task.arm_count, -1)[:, :HEAD]
+    heads = state["history"].reshape(controller.rows.arm_count, -1)[:, :HEAD]
     return tuple(
-        (task.names[arm], int(heads[arm, NOTICED]))
-        for arm in np.flatnonzero(heads[:, CHANGES]).tolist()
+        (controller.row_names([row]), int(heads[row, NOTICED]))
+        for row in np.flatnonzero(heads[:, CHANGES]).tolist()
     )
 
 
@@ -307,11 +312,10 @@ def _rates(
     return low, high, refuted
 
 
-def _safest(task: Task, high: Any, totals: Any) -> int:
-    """The arm with the lowest upper bound on its largest rate, relative to the limit."""
-    if not task.penalty_count:
-        return int(np.argmax(totals[:, 0]))
-    return int(np.argmin((high / task.normal_limits).max(axis=1)))
+def _safest(task: Task, high: Any, totals: Any, kinds: Sequence[Any]) -> list[int]:
+    """Of each type the row with the lowest upper bound on its largest rate, over the limit."""
+    most = (high / task.normal_limits).max(axis=1) if task.penalty_count else -totals[:, 0]
+    return [int(rows[np.argmin(most[rows])]) for rows in kinds]
 
 
 def _impossible(task: Task, rates: Any) -> Sequence[bool]:
@@ -347,7 +351,7 @@ def _row(
     controller: Controller,
     m: int,
     rest: Remaining,
-    ranges: tuple[float, float, float],
+    ranges: tuple[float, ...],
     doubt: float,
     infeasible: bool,
     sure: bool,

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError
-from tightrope.kernels.run_state import RunState, aligned_copy
+from tightrope.kernels.aligned import aligned_copy
+from tightrope.kernels.run_state import RunState
 from tightrope.kernels.spec import SCAN, Spec
 from tightrope.live.beside import Beside
 from tightrope.live.old_snapshots import read_old, with_coins

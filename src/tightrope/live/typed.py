@@ -17,6 +17,7 @@ from tightrope.errors import InputError, nearest
 from tightrope.live.controller import Controller, Penalty
 from tightrope.live.past import PastSums
 from tightrope.live.rebuild import merge_rows
+from tightrope.names import listed
 from tightrope.policies.choice import WORDS
 from tightrope.problem import Types
 from tightrope.problem.contexts import OTHER
@@ -82,6 +83,26 @@ class TypedController(Controller):
 
     def _rows_of(self, arm: int) -> Iterable[int]:
         return range(arm, self._count, self._arms)
+
+    @property
+    def rows_by_type(self) -> list[npt.NDArray[np.int64]]:
+        """The rows of each type that is not merged into another one."""
+        if not self._aware:
+            return super().rows_by_type
+        gone = [at for at, name in enumerate(self.type_names) if name in self.types.merged]
+        return list(np.delete(np.arange(self._count).reshape(-1, self._arms), gone, axis=0))
+
+    def row_names(self, rows: Sequence[int]) -> str:
+        """Rows in words: their arms, each with its types, such as ``llama for math, code``."""
+        if not self._aware:
+            return super().row_names(rows)
+        named, found = self.type_names, dict[str, list[str]]()
+        for kind, arm in (divmod(row, self._arms) for row in rows):
+            found.setdefault(self.arm_name(arm), []).extend(named[kind : kind + 1])
+        if len(rows) > 1 and len(found) == 1:
+            return next(iter(found))
+        parts = [f"{arm} for {listed(types)}" for arm, types in found.items() if types]
+        return "; ".join(parts) or self.arm_name(rows[0] % self._arms)
 
     def merge_types(self, name: str, into: str) -> None:
         """Count requests of the type ``name`` for the type ``into``, also those before."""
@@ -207,7 +228,7 @@ class TypedController(Controller):
     def _past_row(self, one: PastSums) -> int:
         """The row that sums of a log are about: their arm, for their type."""
         if one.context is None and self._aware:
-            raise InputError("learn_from: has no contexts, which the task needs")
+            raise InputError("has no contexts, which the task needs")
         return one.arm if one.context is None else self._row(one.arm, one.context)
 
     # What came of it.

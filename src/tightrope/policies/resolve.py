@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
-from statistics import NormalDist
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Policy, Setup, limits_of
@@ -37,6 +36,7 @@ from tightrope.policies.parts.beliefs import (
     draw_for_one,
     learn,
 )
+from tightrope.policies.parts.deviations import CALM, barrier, curse
 from tightrope.policies.parts.forgetting import require_forgetting, window_and_fade
 from tightrope.policies.parts.mixture import (
     Mixture,
@@ -82,7 +82,6 @@ __all__ = [
 SHUT = 1e-6  # limits times this: no mixture keeps them, so the program violates least
 
 # Chosen by measurement over many problems; docs/resolve-algorithm.md lists them.
-CALM = 1.0  # deviations from too late, without a requested risk
 LEAST_LIMIT = 0.001  # of a limit: the target rate when nothing is left of its allowance
 LOOKS = 0.25  # over the number of the step: the chance to pull an arm at random
 LEFT = 0.5  # of the budget and of every allowance: must be left for such a pull
@@ -254,35 +253,6 @@ class Resolve(ChoicePolicy):
         if penalties == 1:
             return (cls.begin, _choose_for_one, _learn_for_one)
         return (cls.begin, cls.choose if penalties is None else _choose_for_many, cls.learn)
-
-
-def barrier(risk: float, budget: float, limits: int) -> float:
-    """z: the distance, in deviations, from the point where a limit cannot be rescued.
-
-    A path that hugs z escapes at the rate z phi(z) / 2 per unit of log budget (Kramers), so that
-    z phi(z) / 2 * log(1 + budget) = risk / limits; at least ``CALM``.
-
-    >>> round(barrier(0.01, 1000.0, 1), 2)
-    3.52
-    """
-    wanted = 2.0 * risk / max(limits, 1) / math.log1p(budget)
-    density = NormalDist().pdf
-    low, high = 1.0, 40.0  # z phi(z) falls from z = 1 on, to 1e-347
-    if density(low) <= wanted:
-        return CALM
-    for _ in range(80):
-        middle = 0.5 * (low + high)
-        low, high = (middle, high) if middle * density(middle) > wanted else (low, middle)
-    return high
-
-
-def curse(arms: int) -> float:
-    """kappa: how far, in deviations, the least of K equal noisy rates falls below them (Blom).
-
-    >>> [round(curse(arms), 2) for arms in (1, 2, 10, 50)]
-    [0.0, 0.59, 1.55, 2.24]
-    """
-    return NormalDist().inv_cdf((arms - 0.375) / (arms + 0.25))
 
 
 # Draws.

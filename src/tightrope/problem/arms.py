@@ -19,7 +19,7 @@ from tightrope.problem.rows import Columns
 from tightrope.problem.task import Task
 from tightrope.problem.values import Floats, at, number, shown
 
-__all__ = ["Arm", "BernoulliArms", "as_arms", "in_order", "odds_of", "row_columns"]
+__all__ = ["Arm", "BernoulliArms", "as_arms", "in_order", "means_of", "odds_of", "row_columns"]
 
 
 @cache
@@ -329,6 +329,15 @@ def in_order(arms: Sequence[Arm], task: Task) -> Sequence[Arm]:
         if task.knows_something:
             _check_known(arm, task.known_outcomes[k], task)
     return ordered
+
+
+def means_of(arms: Sequence[Arm]) -> Floats:
+    """The means of the arms' reported outcomes, in the user's units, [K, C]."""
+    if isinstance(arms, BernoulliArms):
+        return arms.odds
+    means = np.array([[law.mean for law in arm.marginals()] for arm in arms])
+    means.flags.writeable = False
+    return means
 
 
 def _check_known(arm: Arm, known: Floats, task: Task) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from tightrope.errors import ProblemError
-from tightrope.problem.arms import Arm, as_arms, in_order
+from tightrope.problem.arms import Arm, as_arms, in_order, means_of
+from tightrope.problem.contexts import Types, shares_of
 from tightrope.problem.named import Named
 from tightrope.problem.tables import Moments
 from tightrope.problem.values import Floats
@@ -55,7 +56,9 @@ class ByType:
         if self.contexts is None:
             return (cast("Problem", self),)
         plain: Any = {"contexts": None, "further": ()}
-        return tuple(replace(cast(Any, self), arms=arms, **plain) for arms in self.typed.values())
+        plain["_known"] = replace(self._known, contexts=None)
+        whole = cast("Problem", self)
+        return tuple(whole._with(arms=arms, **plain) for arms in self.typed.values())
 
     @cached_property
     def over_rows(self) -> Task:
@@ -65,19 +68,25 @@ class ByType:
     @cached_property
     def row_moments(self) -> Moments:
         """The moments of every row, ``type * K + arm``; those of the arms without contexts."""
+        return cast("Problem", self).moments if self.contexts is None else self.row_moments_of()
+
+    def row_moments_of(self, told: Iterable[Any] | None = None) -> Moments:
+        """The moments of rows with other means of reported outcomes: [K, C], for each type."""
+        parts = self._means_by_type(told)
         if self.contexts is None:
-            return cast("Problem", self).moments
-        means = (np.concatenate(column) for column in self._means_by_type())
-        return self._moments(means, np.array(list(self.shares.values())))
+            return self._moments(part[0] for part in parts)
+        return self._moments(map(np.concatenate, parts), np.array(list(self.shares.values())))
 
     def _mean_moments(self) -> Moments:
         shares = list(self.shares.values())
         return self._moments(np.tensordot(shares, each, 1) for each in self._means_by_type())
 
-    def _means_by_type(self) -> list[list[Floats]]:
-        """The mean costs, rewards and penalties, each by type."""
-        names = ("cost", "reward", "penalty")
-        return [[getattr(one.moments, name) for one in self.by_type] for name in names]
+    def _means_by_type(self, told: Iterable[Any] | None = None) -> list[list[Floats]]:
+        """The mean costs, rewards and penalties, each by type, from those that are reported."""
+        plain, names = self.by_type[0], ("cost", "reward", "penalty")
+        given = map(means_of, self.typed.values()) if told is None else told
+        found = [plain.moments_of(one) for one in given]
+        return [[getattr(one, name) for one in found] for name in names]
 
     def _moments(self, means: Iterable[Floats], shares: Floats | None = None) -> Moments:
         """The moments with these mean costs, rewards and penalties."""
@@ -103,8 +112,10 @@ class ByType:
         order = sorted(groups, key=lambda arms: [one.tolist() for one in means[arms]])
         first, *others = order
         place = {arms: at for at, arms in enumerate(order)}
-        shares = {f"type {at}": groups[arms] for arms, at in place.items()}
-        merged = replace(cast(Any, self), arms=first, further=others, contexts=shares)
+        shares = Named(shares_of({f"type {at}": groups[arms] for arms, at in place.items()}))
+        task = replace(self._known, contexts=Types(tuple(shares)))
+        known: Any = {"contexts": shares, "_known": task}
+        merged = cast("Problem", self)._with(arms=first, further=tuple(others), **known)
         return merged, [place[arms] for arms in self.typed.values()]
 
 

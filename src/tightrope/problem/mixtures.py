@@ -237,14 +237,22 @@ def bounded_total(
 ) -> float:
     """The highest reward . n over n >= 0 with rows n <= most.
 
-    ``shares`` [T]: what part of the sum of all n is that of each of T equally long stretches.
+    ``shares`` [T]: what part of the sum of all n is that of each of T equally long stretches. The
+    sum is then one more variable, which keeps the equations sparse.
     """
     from scipy.optimize import linprog
+    from scipy.sparse import csr_array
 
     stretches: dict[str, Any] = {}
     if shares is not None:
-        each = np.repeat(np.eye(len(shares)), len(reward) // len(shares), axis=1)
-        stretches = {"A_eq": each - shares[:, np.newaxis], "b_eq": np.zeros(len(shares))}
+        count, each = len(reward), np.arange(len(shares))
+        numbers = np.append(np.ones(count), -shares)
+        lines = np.append(np.repeat(each, count // len(shares)), each)
+        columns = np.append(np.arange(count), np.full(len(shares), count))
+        shape = (len(shares), count + 1)
+        stretches = {"A_eq": csr_array((numbers, (lines, columns)), shape=shape)}
+        stretches["b_eq"] = np.zeros(len(shares))
+        reward, rows = np.append(reward, 0.0), np.pad(rows, ((0, 0), (0, 1)))
     found = linprog(-reward, A_ub=rows, b_ub=most, method="highs", **stretches)
     if not found.success:
         raise TightropeError(f"linear program of {len(reward)} arms: {found.message}")

@@ -13,7 +13,15 @@ import numpy.typing as npt
 
 from tightrope.errors import InputError, ProblemError, nearest
 from tightrope.names import in_table, listed
-from tightrope.problem.arms import Arm, BernoulliArms, as_arms, in_order, odds_of, row_columns
+from tightrope.problem.arms import (
+    Arm,
+    BernoulliArms,
+    as_arms,
+    in_order,
+    means_of,
+    odds_of,
+    row_columns,
+)
 from tightrope.problem.by_type import ByType, arms_by_type
 from tightrope.problem.changes import Change, standing_in, within
 from tightrope.problem.contexts import Types, shares_of
@@ -323,9 +331,7 @@ class Problem(Known, FromLogs, ByType):
         """
         if self.contexts is not None:
             return self._mean_moments()
-        if self.told_odds is not None:
-            return self.moments_of(self.told_odds)
-        return self.moments_of([[law.mean for law in arm.marginals()] for arm in self.arms])
+        return self.moments_of(means_of(self.arms))
 
     def moments_of(self, told: npt.ArrayLike) -> Moments:
         """The moments of arms with other means [K, C] of reported outcomes, in the user's units."""
@@ -367,13 +373,10 @@ class Problem(Known, FromLogs, ByType):
     @cached_property
     def told_odds(self) -> Floats | None:
         """P(reported outcome = 1), [K, C]; None unless all are independent and 0 or 1."""
-        if isinstance(self.arms, BernoulliArms):
-            return self.arms.odds
-        if not all(type(o) is Bernoulli for arm in self.arms for o in arm.outcomes):
-            return None
-        odds = np.array([[law.mean for law in arm.marginals()] for arm in self.arms])
-        odds.flags.writeable = False
-        return odds
+        coins = isinstance(self.arms, BernoulliArms) or all(
+            type(outcome) is Bernoulli for arm in self.arms for outcome in arm.outcomes
+        )
+        return means_of(self.arms) if coins else None
 
     @classmethod
     def from_bernoulli(

@@ -20,11 +20,12 @@ from tightrope.problem.declared import (
     skip_of,
 )
 from tightrope.problem.features import Features, Mixed, as_contexts, contexts_table
+from tightrope.problem.given_limits import read_limits
 from tightrope.problem.known import Known, limit_title
-from tightrope.problem.limits import Kind, Share, as_limit, as_written
+from tightrope.problem.limits import Kind
 from tightrope.problem.meaning import require_binding, warn_of_numbers
-from tightrope.problem.named import Named, NumberedNames, channel_names, check_names
-from tightrope.problem.scales import UNSCALED, Scales, quantity
+from tightrope.problem.named import Named, NumberedNames, check_names
+from tightrope.problem.scales import UNSCALED, Scales
 from tightrope.problem.spaces import Space, space_of
 from tightrope.problem.toml import alone, entries_text, table_of
 from tightrope.problem.values import Floats, at, known_keys, number, shown
@@ -112,7 +113,7 @@ class Task(Known):
             object.__setattr__(self, "arms", tuple(self.arms))
         check_names(self.arms)
         given = self.limits if limit is None else limit
-        object.__setattr__(self, "limits", _read_limits(self.limits, limit))
+        object.__setattr__(self, "limits", read_limits(self.limits, limit))
         named = dict(zip(self.limit_names, self.limit_kinds, strict=True))
         for m, limit in enumerate(self.limit_kinds):
             with at(limit_title(self.limit_names, m)):
@@ -435,44 +436,9 @@ def read_head(table: Mapping[str, Any]) -> dict[str, Any]:
     if limits is not None and not isinstance(limits, dict):
         allowed = "a table of limits by name, such as { bad = 0.05 }"
         raise ProblemError(f"limits = {shown(limits)}: must be {allowed}")
-    read = _read_limits(limits, table.get("limit"))
+    read = read_limits(limits, table.get("limit"))
     declared = {key: table[key] for key in DECLARED_KEYS if key in table}
     return {"limits": read, "scales": scales, "name": table.get("name", ""), **declared}
-
-
-def _read_limits(limits: object, limit: object) -> Named[float | Kind]:
-    """The limits by name, from ``limits`` or the short ``limit``; Named means several."""
-    if limits is not None and limit is not None:
-        raise ProblemError(
-            f"limit = {shown(limit)}: must not be given beside limits = {shown(limits)}"
-        )
-    if isinstance(limit, Named) or (isinstance(limit, Mapping) and not _is_one(limit)):
-        limits = limit
-    if limits is None:
-        given = _as_several(limit)
-        limits = dict(zip(channel_names(len(given))[2:], given, strict=True))
-    elif isinstance(limits, Mapping):
-        _check_limit_names(tuple(limits))
-    else:
-        raise ProblemError(f"limits = {shown(limits)}: must be numbers by name, or use limit")
-    names = tuple(limits)
-    places = [limit_title(names, m) for m in range(len(names))]
-    told = zip(names, limits.values(), places, strict=True)
-    return Named({name: _read_limit(value, place) for name, value, place in told})
-
-
-def _is_one(limit: Mapping[Any, Any]) -> bool:
-    """Whether a table describes one limit and not several by name."""
-    return bool(set(limit) & {"at_most", "total", "share"})
-
-
-def _as_several(limit: object) -> list[Any]:
-    """None, one limit or several limits as a list."""
-    if limit is None:
-        return []
-    if isinstance(limit, str | Kind | Mapping) or not isinstance(limit, Iterable):
-        return [limit]
-    return list(limit)
 
 
 def _one_for_all(costs: Named[float] | None) -> object:
@@ -481,25 +447,3 @@ def _one_for_all(costs: Named[float] | None) -> object:
         return None
     values = list(costs.values())
     return values[0] if len(set(values)) == 1 else dict(costs)
-
-
-def _read_limit(value: object, place: str) -> float | Kind:
-    """A checked limit: a plain number if it is per unit of cost."""
-    with at(place):
-        written = as_written(value)
-        limit = as_limit(written) if isinstance(written, Kind | Mapping) else None
-    if limit is None:
-        return quantity(written, place)
-    if isinstance(limit, Share):
-        return limit
-    return limit.with_number(quantity(limit.number, place)).short
-
-
-def _check_limit_names(names: Sequence[object]) -> None:
-    for name in names:
-        if not isinstance(name, str) or not name:
-            raise ProblemError(f"limit name {shown(name)}: must be a non-empty string")
-        if name in ("cost", "reward"):
-            raise ProblemError(
-                f"limit name {name!r}: must differ from the names of the other channels"
-            )

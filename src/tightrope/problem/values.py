@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.errors import ProblemError, nearest
+from tightrope.errors import InputError, ProblemError, nearest
 
 __all__ = ["LARGEST", "Floats", "at", "known_keys", "number", "numbers", "outcome", "shown"]
 
@@ -66,10 +66,10 @@ def numbers(
 
 @contextmanager
 def at(place: str) -> Iterator[None]:
-    """Put ``place`` in front of the message of any ``ProblemError`` raised inside."""
+    """Put ``place`` in front of the message of any ``InputError`` raised inside."""
     try:
         yield
-    except ProblemError as error:
+    except InputError as error:
         raise type(error)(f"{place}: {error}") from None
 
 

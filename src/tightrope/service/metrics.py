@@ -1,8 +1,8 @@
 """Metrics for Prometheus: counters and gauges in base units (seconds, bytes, the budget's unit).
 
-Labels are campaign, arm and outcome, which have few values; ids and keys are never labels. Money
-and tickets come from the log, so they are the same in every process; requests, turns and waits
-are those of this process.
+Labels are campaign, type, arm and outcome, which have few values; ids and keys are never labels.
+Money and tickets come from the log, so they are the same in every process; requests, turns and
+waits are those of this process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import resource
 import time
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,7 @@ __all__ = ["BUCKETS", "Counted", "Counts", "facts_of", "text_of"]
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 STARTED = time.time()
 PAGE = os.sysconf("SC_PAGE_SIZE")
-MOST_ARMS = 1000  # of a campaign
+MOST_ARMS = 1000  # of a campaign, or of its types and arms together
 
 
 class Counted:
@@ -163,6 +163,22 @@ def _add_campaign(page: MetricsPage, name: str, found: Mapping[str, Any]) -> Non
     for arm in found["arms"][:MOST_ARMS]:
         add("pulls_total", "pulls told, by arm", arm["pulls"], arm=arm["arm"])
         add("pulls_in_flight", "pulls in flight, by arm", arm["in_flight"], arm=arm["arm"])
+    if "types" in found:
+        _add_types(add, found)
+
+
+def _add_types(add: Callable[..., None], found: Mapping[str, Any]) -> None:
+    """The types of requests; of many, the most frequent."""
+    add("mix_changed", "1 if the shares of the types have changed lately", found["mix_changed"])
+    most = max(MOST_ARMS // len(found["arms"]), 1)
+    for one in sorted(found["types"], key=lambda one: -one["asked"])[:most]:
+        typed = partial(add, type=one["type"])
+        typed("asked_by_type_total", "tickets by type of request", one["asked"])
+        for arm, pulls in one["pulls"].items():
+            typed("pulls_by_type_total", "pulls told, by type and arm", pulls, arm=arm)
+        text = "reward and penalties so far, by type"
+        for key, value in {"reward": one["reward"], **one["penalties"]}.items():
+            typed("outcome_by_type_sum", text, value, outcome=key)
 
 
 def _add_process(page: MetricsPage, name: str, found: Counted, waiting: int) -> None:

@@ -47,7 +47,13 @@ class LogColumns:
     @property
     def given(self) -> dict[str, Any]:
         """The arguments of a function that reads a log."""
-        return {name: value for name, value in vars(self).items() if value not in (None, [], False)}
+        pairs = vars(self).items()
+        return {name: value for name, value in pairs if value or isinstance(value, float)}
+
+    def require_none(self, wanted: str) -> None:
+        """Raise if a column is named: it must come with the option ``wanted``."""
+        for name in self.given:
+            raise InputError(f"--{name.replace('_', '-')}: must come with {wanted}")
 
 
 def fit(

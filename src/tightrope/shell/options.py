@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Annotated, Any
 
-from tightrope.errors import TightropeError
+from tightrope.errors import InputError, TightropeError
 from tightrope.shell.commands import Argument
 
 
@@ -57,6 +57,10 @@ Threads = Annotated[int | None, Argument(help="threads to use; default all proce
 Backend = Annotated[
     str, Argument(help="auto, cpu, gpu, python, ray or ray:gpu", completer=_backends)
 ]
+LearnFrom = Annotated[str | None, Argument("FILE", "a log to learn from before the first decision")]
+Weight = Annotated[
+    float | None, Argument("W", "pulls that a row of --learn-from counts as; default 0.3")
+]
 Folder = Annotated[str, Argument("FOLDER", "folder to write to")]
 Unit = Annotated[str, Argument("TEXT", "unit of costs, such as $ or EUR; it is only shown")]
 StoreName = Annotated[str, Argument("STORE", "a SQLite file, or postgresql://USER@HOST/DATABASE")]
@@ -77,6 +81,13 @@ PolicyNames = Annotated[Sequence[str], POLICY]
 BUDGET = Argument("B", "budget of a run, in the problem's unit of cost")
 Budget = Annotated[float, BUDGET]
 Budgets = Annotated[Sequence[float], BUDGET]
+
+
+def learned(log: Any, weight: float | None) -> dict[str, Any]:
+    """The arguments of a function that learns from a log, which may be None."""
+    if log is None and weight is not None:
+        raise InputError(f"--weight {weight:g}: must come with --learn-from FILE")
+    return {"learn_from": log} | ({} if weight is None else {"weight": weight})
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

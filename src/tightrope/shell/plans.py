@@ -87,8 +87,7 @@ def _problem(name: str, columns: LogColumns, limit: Sequence[str]) -> tightrope.
 
     if given := columns.given:
         if columns.arm is None:
-            option = f"--{next(iter(given)).replace('_', '-')}"
-            raise InputError(f"{option}: must come with --arm COLUMN, for a log")
+            columns.require_none("--arm COLUMN, for a log")
         from tightrope.data.fitting import fit
 
         return fit(name, **given, limits=limits_of(limit) or None).problem

@@ -13,7 +13,7 @@ from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
 from tightrope.shell.fits import number_or_column
 from tightrope.shell.named import by_name, limits_of
-from tightrope.shell.options import Json, PolicyNames
+from tightrope.shell.options import Json, LearnFrom, PolicyNames, Weight, learned
 from tightrope.shell.output import answer, say
 
 Column = Annotated[str | float, Argument("COLUMN|NUMBER", read=number_or_column)]
@@ -86,6 +86,8 @@ def replay(
     orders: int = 100,
     with_replacement: bool = False,
     method: str = "rejection",
+    learn_from: LearnFrom = None,
+    weight: Weight = None,
     least: float = 50.0,
     seed: int = 0,
 ) -> int:
@@ -97,6 +99,8 @@ def replay(
         --penalty bad --limit bad=5%/pull --propensity chance \
         --policy resolve --policy lyon --budget 50 \
         --mixture haiku=0.3,sonnet=0.7
+    tightrope replay june.csv --arm model --cost usd --reward score --uniform \
+        --policy resolve --budget 50 --learn-from may.csv --weight 0.3
 
     log: a CSV or Parquet file with a line per pull
     limit NAME=X[%][/pull|/cost|/reward|/total]: limit on a penalty, such as bad=5%/pull, or on
@@ -106,6 +110,7 @@ def replay(
     orders: random orders of the rows; 0 takes the rows in their order
     with_replacement: draw rows with replacement, as a simulation does
     method NAME: rejection or queues; default rejection
+    learn_from FILE: a log, or a table, with the same columns, to learn from before each run
     least N: smallest effective sample size of a mixture
     seed: seed of the random orders
     """
@@ -119,6 +124,7 @@ def replay(
     if policy and budget is None:
         raise InputError("--budget: is missing; must be given with --policy, in units of cost")
     data = recorded.read(log)
+    past = learned(None if learn_from is None else recorded.read(learn_from), weight)
     estimates = [evaluate_mixture(data, _by_type(data, one), least=least) for one in mixtures]
     found = None
     if policy and budget is not None:
@@ -132,6 +138,7 @@ def replay(
                 seed=seed,
                 method=method,
                 with_replacement=with_replacement,
+                **past,
             )
     described = describe_replay(data, found, estimates)
     answer(json, described, lambda: print_replay(data, found, estimates))

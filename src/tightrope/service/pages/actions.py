@@ -20,6 +20,7 @@ from tightrope.service.items import ITEMS
 from tightrope.service.pages.answers import path_of
 from tightrope.service.pages.history import View
 from tightrope.service.pages.limit_words import limits_of
+from tightrope.service.pages.mixture import types_of
 from tightrope.service.pages.rate_words import RateWords
 from tightrope.service.values import BoundedText, Query, whole_of
 
@@ -118,6 +119,8 @@ def _fields(
         return []
     if how.kind == "arm":
         return [_arm_field(view, known, field, how, needed)]
+    if how.kind == "type":
+        return [_select_field(field, how, known, [one["type"] for one in types_of(view)])]
     if how.kind == "limits":
         return _limit_fields(view, known, how)
     if how.kind == "penalties":
@@ -141,7 +144,12 @@ def _arm_field(
     needed: bool = True,
 ) -> FormField:
     left = [arm["arm"] for arm in view.status["arms"] if not arm["retired"]]
-    options = left if needed else ["", *left]
+    return _select_field(name, how, values, left if needed else ["", *left])
+
+
+def _select_field(
+    name: str, how: FieldInput, values: Mapping[str, Any], options: Sequence[str]
+) -> FormField:
     return FormField(
         name, how.label or "", values.get(name, ""), "select", how.hint, options=options
     )

@@ -131,8 +131,8 @@ def _reports(view: View) -> list[Badge]:
         found.append(Badge("warn", f"{counted(len(status['doubtful']), 'ticket')} in doubt", some))
     if status["quarantined"]:
         text = (
-            "If the ticket was reported before, the first report counts. Otherwise the ticket is"
-            " charged in full until you correct or discard the report."
+            "If the ticket was reported before, the first report counts. If it was in flight, it is"
+            " charged in full until you correct the report."
         )
         reports = counted(status["quarantined"], "report")
         found.append(Badge("warn", f"{reports} in quarantine", text))

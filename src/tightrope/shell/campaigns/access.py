@@ -15,6 +15,7 @@ import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.campaigns import tables
 from tightrope.shell.commands import Argument
+from tightrope.shell.fits import LogColumns
 from tightrope.shell.named import by_name, named
 from tightrope.shell.options import CampaignName, Json, StoreName, TrustPolicy
 from tightrope.shell.output import answer
@@ -121,6 +122,18 @@ def arm_of(campaign: tightrope.Campaign, text: str) -> int | str:
 def types_of(text: str) -> list[str]:
     """Types of requests by name, from words between commas."""
     return [word.strip() for word in text.split(",")]
+
+
+def past_of(path: str | None, columns: LogColumns, task: tightrope.Task) -> tightrope.Log | None:
+    """The log that a new campaign learns from; the penalties are those of the task by default."""
+    from tightrope.data.reading import format_of
+
+    if path is None:
+        columns.require_none("--learn-from FILE")
+        return None
+    exported = format_of(path, None) == "campaign"
+    penalties = {} if exported else {"penalty": task.told_names}
+    return tightrope.read_log(path, **{**penalties, **columns.given})
 
 
 def penalty_of(given: Sequence[str]) -> float | dict[str, float] | None:

@@ -37,8 +37,8 @@ from tightrope.shell.output import answer
 
 # Commands that are made of ``tightrope.changes``.
 
-METAVARS = {"text": "TEXT", "number": "X", "arm": "ARM", "penalties": "NAME=X"}
-VALUES = {"text": "opus", "number": "10", "arm": "sonnet", "penalties": "bad=0.02"}  # of examples
+METAVARS = {"text": "TEXT", "number": "X", "arm": "ARM", "type": "TYPE", "penalties": "NAME=X"}
+VALUES = {"text": "opus", "number": "10", "arm": "sonnet", "type": "math", "penalties": "bad=0.02"}
 
 
 def made(kind: type[CampaignChange], form: ShellForm) -> Command:

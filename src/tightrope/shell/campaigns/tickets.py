@@ -25,6 +25,7 @@ from tightrope.shell.campaigns.access import (
     arm_of,
     brief,
     opened,
+    past_of,
     penalty_of,
     status_after,
     stored,
@@ -33,8 +34,9 @@ from tightrope.shell.campaigns.access import (
     types_of,
 )
 from tightrope.shell.commands import Argument
+from tightrope.shell.fits import LogColumns
 from tightrope.shell.named import by_name
-from tightrope.shell.options import PolicyName, ProblemName
+from tightrope.shell.options import LearnFrom, PolicyName, ProblemName, Weight, learned
 from tightrope.shell.output import answer, say
 
 
@@ -72,12 +74,20 @@ def create(
     budget: float,
     policy: PolicyName | None = None,
     types: str | None = None,
+    learn_from: LearnFrom = None,
+    weight: Weight = None,
+    columns: LogColumns,
     terms: Terms,
 ) -> int:
-    """Create a campaign from a task, a budget and a policy.
+    r"""Create a campaign from a task, a budget and a policy.
+
+    With --learn-from, the policy learns from a log first: a CSV or Parquet file, whose columns the
+    options name, or a campaign's export.
 
     tightrope campaign create router.db november --task task.toml --budget 50
     tightrope campaign create router.db november --task task.toml --budget 50 --types math,code
+    tightrope campaign create router.db november --task task.toml --budget 50 \
+        --learn-from october.csv --arm model --cost usd --reward score --weight 0.3
 
     task FILE: a task's or problem's TOML file, or a ready problem's name
     budget B: budget in the task's unit of cost
@@ -90,6 +100,7 @@ def create(
     if types is not None:
         known = replace(known, contexts=types_of(types))
     wanted = {"task": known, "budget": budget, "policy": policy, **vars(terms)}
+    wanted |= learned(past_of(learn_from, columns, known), weight)
     name = at.campaign
     with redirect_stdout(sys.stderr), brief():
         with warnings.catch_warnings():
