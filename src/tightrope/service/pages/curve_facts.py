@@ -1,0 +1,149 @@
+"""What was learned about an interval, as panels of a chart: a curve and its band per outcome.
+
+Places are in percent of a panel's plot, from its top left. Letters: K points, C channels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from tightrope.formats import count, percent
+from tightrope.live.learned import Floats, LearnedCurve
+from tightrope.problem import Interval
+from tightrope.service.pages.arm_facts import LEAST_SHARE, outcome_words
+from tightrope.service.pages.history import View
+from tightrope.service.pages.mixture import VIEWS, best_of
+
+__all__ = ["CurveFacts", "curve_facts"]
+
+Write = Callable[[float | None], str]
+
+LINES = 4  # of a panel's grid, at most
+ROWS = 21  # of the table, about
+ROOM = 1.06  # of the highest value that a panel shows
+BARS = 18.0  # percent of the height: the most pulled number
+STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)  # digits of the marks of an axis
+LEFT, RIGHT, TOP, BOTTOM = 12.0, 98.0, 5.0, 86.0  # edges of the plot, in percent of the chart
+
+
+class Mark(NamedTuple):
+    """A label of an axis, or a point of the best mixture, with its place in the chart."""
+
+    x: str
+    y: str
+    text: str
+
+
+class Panel(NamedTuple):
+    """One outcome: ``line``, ``band``, ``allowed`` and ``bars`` are points of SVG shapes."""
+
+    channel: str
+    line: str
+    band: str
+    allowed: str  # the most that keeps the limit; empty without one
+    bars: list[tuple[str, str, str]]  # x, width and height
+    across: list[Mark]
+    up: list[Mark]
+    best: list[Mark]
+    text: str
+
+
+class CurveFacts:
+    """The chart of an interval and its table."""
+
+    def __init__(self, view: View, curve: LearnedCurve, unit: str) -> None:
+        space, task = cast(Interval, view.task.space), view.task
+        self.name, self.ends = space.name, f"{space.low:g} to {space.high:g}"
+        words, numbers = outcome_words(view, unit), np.array(space.axes[0])
+        mixture = best_of(view) if view.status["told"] else None
+        shares = np.zeros(len(numbers)) if mixture is None else np.array(mixture[1])
+        shown = [c for c in range(len(task.channels)) if (curve.high - curve.low)[:, c].any()]
+        self.channels = [task.channels[c] for c in shown]
+        self.panels = [_panel(view, curve, c, words[c], shares) for c in shown]
+        places = set(range(0, len(numbers), max(1, len(numbers) // (ROWS - 1))))
+        places |= set(np.flatnonzero(shares >= LEAST_SHARE).tolist())
+        self.rows = [_row(curve, k, shown, words, float(shares[k])) for k in sorted(places)]
+
+
+def _row(
+    curve: LearnedCurve, k: int, shown: list[int], words: list[Write], share: float
+) -> tuple[str, str, str, list[tuple[str, str]]]:
+    """A number, its pulls, its share of the best mixture, its outcomes with their bands."""
+    cells = [
+        (words[c](curve.mean[k, c]), f"{words[c](curve.low[k, c])} to {words[c](curve.high[k, c])}")
+        for c in shown
+    ]
+    return curve.sums.task.names[k], count(curve.sums.pulls[k]), percent(share), cells
+
+
+@lru_cache(maxsize=VIEWS)
+def curve_facts(view: View, unit: str) -> CurveFacts | None:
+    """The chart of a campaign over an interval; None for others."""
+    return None if view.curve is None else CurveFacts(view, view.curve, unit)
+
+
+def _panel(view: View, curve: LearnedCurve, c: int, write: Write, shares: Floats) -> Panel:
+    space, task = cast(Interval, view.task.space), view.task
+    across = 100.0 * (np.array(space.axes[0]) - space.low) / (space.high - space.low)
+    allowed = _allowed(view, curve, c)
+    top = ROOM * max(curve.high[:, c].max(), 0.0 if allowed is None else allowed.max())
+    scale = 100.0 / (top or 1.0)
+    mean, low, high = (100.0 - scale * one[:, c] for one in curve[1:])
+    pulls, width = np.array(curve.sums.pulls, float), 100.0 / len(across)
+    bars = BARS * pulls / max(pulls.max(), 1.0)
+    chosen = np.flatnonzero(shares >= LEAST_SHARE).tolist()
+    best = [_mark(across[k], mean[k], percent(shares[k], 0)) for k in chosen]
+    said = "" if allowed is None else "; what its limit allows"
+    return Panel(
+        channel=task.channels[c],
+        line=_points(across, mean),
+        band=_points(np.append(across, across[::-1]), np.append(high, low[::-1])),
+        allowed="" if allowed is None else _points(across, 100.0 - scale * allowed),
+        bars=[
+            (f"{x - width / 2:.2f}", f"{width:.2f}", f"{bar:.2f}")
+            for x, bar in zip(across, bars, strict=True)
+            if bar
+        ],
+        across=[
+            _mark(100.0 * (x - space.low) / (space.high - space.low), 100.0, f"{x:g}")
+            for x in _ticks(space.low, space.high)
+        ],
+        up=[_mark(0.0, 100.0 - scale * y, write(y)) for y in _ticks(0.0, top)],
+        best=best,
+        text=f"mean {task.channels[c]} of a pull by {space.name}, with its 95 % band{said}",
+    )
+
+
+def _allowed(view: View, curve: LearnedCurve, c: int) -> Floats | None:
+    """The mean penalty that keeps the limit of a channel at each point; None without one."""
+    if c < 2:
+        return None
+    limit = view.task.limit_kinds[c - 2].at(view.status["budget"])
+    base = limit.base(curve.mean[:, 0], np.ones(len(curve.mean)), curve.mean[:, 1])
+    return np.asarray(limit.number * base)
+
+
+def _points(x: Floats, y: Floats) -> str:
+    return " ".join(f"{one:.2f},{other:.2f}" for one, other in zip(x, y, strict=True))
+
+
+def _mark(x: float, y: float, text: str) -> Mark:
+    """A mark at a place of the plot, as a place of the chart."""
+    return Mark(
+        f"{LEFT + (RIGHT - LEFT) * x / 100:.2f}%", f"{TOP + (BOTTOM - TOP) * y / 100:.2f}%", text
+    )
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Short numbers between two, evenly spaced."""
+    rough = (high - low) / LINES
+    if not rough > 0.0:
+        return [low]
+    power = 10.0 ** np.floor(np.log10(rough))
+    step = next(one * power for one in STEPS if one * power >= rough * (1 - 1e-9))
+    first = np.ceil(low / step - 1e-9)
+    return [float(f"{step * k:.10g}") for k in np.arange(first, high / step + 1e-9)]
