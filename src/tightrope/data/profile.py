@@ -14,6 +14,7 @@ import numpy as np
 
 from tightrope.data.fitting import FEW_OF_TYPE, Fitted, rows_by_arm, rows_by_type, scale_of
 from tightrope.data.log import Log
+from tightrope.data.points import at_points
 from tightrope.errors import InfeasibleError
 from tightrope.names import in_table, listed
 from tightrope.optimum.pi_star import infeasible, oracle
@@ -180,7 +181,7 @@ def profile(fitted: Fitted) -> Profile:
     >>> found.arms[0].rows, found.limits[0].rates[0].mean, found.limits[0].lowest_arm
     (2, 0.5, 'b')
     """
-    log, problem = fitted.log, fitted.problem
+    log, problem = fitted.log, at_points(fitted.problem)
     scales, groups = _scales(log, problem), _groups(log)
     limits = range(problem.penalty_count)
     kept = [[_keeps(log, problem, k, m, one) for m in limits] for k, one in enumerate(groups)]

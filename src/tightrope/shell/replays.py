@@ -63,9 +63,12 @@ class Recorded:
         import numpy as np
 
         from tightrope.data.offpolicy import equally_likely
+        from tightrope.data.replays import require_names
 
         self.require_one_way()
-        others = ("row", "uniform", "without")
+        if self.interval is not None:
+            require_names(tightrope.Interval(*self.interval, name=self.arm))
+        others = ("interval", "row", "uniform", "without")
         columns = {key: value for key, value in vars(self).items() if key not in others}
         log = tightrope.read_log(path, **columns)
         if self.row is not None:
