@@ -85,8 +85,9 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         """Decide which arm to pull. The same ``id`` returns the same ticket and its state.
 
         ``context``: the type of the request, in a campaign with contexts. ``eligible``: the arms
-        that can be pulled, or in an interval the lowest and the highest number. ``ttl``: seconds until the ticket expires; default: the campaign's.
-        ``wait``: seconds to wait while no decision is possible.
+        that can be pulled, or in an interval the lowest and the highest number. ``ttl``: seconds
+        until the ticket expires; default: the campaign's. ``wait``: seconds to wait while no
+        decision is possible.
         """
         return await self._ask(campaign, asked(id, eligible, ttl, context), wait)
 

@@ -183,7 +183,9 @@ class Draws:
             made = [_reweighted(arm, stream) for arm in stated_arms(arms)]
             if not isinstance(arms, PointArms):
                 return made
-            return arms_over(cast(Space, self.problem.space), {float(one.name): one for one in made})
+            return arms_over(
+                cast(Space, self.problem.space), {float(one.name): one for one in made}
+            )
 
         arms = drawn(self.problem.arms)
         changes = [replace(one, arms=drawn(one.arms)) for one in self.problem.changes]

@@ -68,9 +68,7 @@ def _best_groups(log: Log, numbers: Floats) -> Places:
         groups = _groups(counts, count)
         if count > most or len(np.unique(groups[counts > 0])) < 2:
             continue
-        error = sum(
-            _error(groups, numbers, sums[half], sums[1 - half], scales) for half in (0, 1)
-        )
+        error = sum(_error(groups, numbers, sums[half], sums[1 - half], scales) for half in (0, 1))
         if error < best:
             best, found = error, groups
     return found if np.isfinite(best) else np.asarray(np.arange(len(numbers)))
@@ -93,9 +91,7 @@ def _means(groups: Places, weights: Floats | Places, sums: Floats) -> Floats:
     return np.asarray(np.bincount(groups, sums) / np.maximum(np.bincount(groups, weights), 1e-300))
 
 
-def _error(
-    groups: Places, numbers: Floats, seen: Floats, other: Floats, scales: Floats
-) -> float:
+def _error(groups: Places, numbers: Floats, seen: Floats, other: Floats, scales: Floats) -> float:
     """The squared error of the rows in ``other`` as predicted by those ``seen``, up to a constant.
 
     It is infinite if a group has no rows that are seen.

@@ -62,8 +62,8 @@ def read_log(
     mapping from penalties' names to columns. ``propensity``: a column with the probability, above 0
     and at most 1, with which the arm was chosen. ``context``: a column with the type of each
     request. ``interval``: its lowest and highest number, if the arms are numbers such as bids; they
-    are rounded to the points of its grid. ``format``: "csv", "parquet" or "campaign" (the output of ``tightrope campaign
-    export``, which needs no column names); default: from the file's name.
+    are rounded to the points of its grid. ``format``: "csv", "parquet" or "campaign" (the output of
+    ``tightrope campaign export``, which needs no column names); default: from the file's name.
 
     A row with a missing value raises an error; ``drop_missing=True`` drops such rows, with a
     :class:`LogWarning` that counts them.

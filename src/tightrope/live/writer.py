@@ -145,9 +145,7 @@ class Writer(ChangeWriter):
 
     # Reports.
 
-    def tell(
-        self, ticket: str, cost: Any, reward: Any, penalty: Any, arm: Any = None
-    ) -> None:
+    def tell(self, ticket: str, cost: Any, reward: Any, penalty: Any, arm: Any = None) -> None:
         """Record the outcome of a ticket, once."""
         ledger, given, ticket = self.ledger, ticket, _plain(ticket)
         one = ledger.tickets.get(ticket)

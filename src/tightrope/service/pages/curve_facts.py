@@ -52,38 +52,51 @@ class Panel(NamedTuple):
     text: str
 
 
+class CurveRow(NamedTuple):
+    """A number, its share of the best mixture, and its outcomes with their bands."""
+
+    name: str
+    pulls: str
+    share: str
+    cells: list[tuple[str, str]]
+
+
 class CurveFacts:
     """The chart of an interval and its table."""
 
-    def __init__(self, view: View, curve: LearnedCurve, unit: str) -> None:
-        space, task = cast(Interval, view.task.space), view.task
-        self.name, self.ends = space.name, f"{space.low:g} to {space.high:g}"
-        words, numbers = outcome_words(view, unit), np.array(space.axes[0])
-        mixture = best_of(view) if view.status["told"] else None
-        shares = np.zeros(len(numbers)) if mixture is None else np.array(mixture[1])
-        shown = [c for c in range(len(task.channels)) if (curve.high - curve.low)[:, c].any()]
-        self.channels = [task.channels[c] for c in shown]
+    def __init__(self, view: View, space: Interval, unit: str) -> None:
+        self.name, self.channels = space.name, list[str]()
+        self.panels, self.rows = list[Panel](), list[CurveRow]()
+        if view.curve is not None:
+            self._draw(view, view.curve, outcome_words(view, unit))
+
+    def _draw(self, view: View, curve: LearnedCurve, words: list[Write]) -> None:
+        channels, count, mixture = view.task.channels, len(curve.mean), best_of(view)
+        shares = np.zeros(count) if mixture is None else np.array(mixture[1])
+        shown = [c for c in range(len(channels)) if (curve.high - curve.low)[:, c].any()]
+        self.channels = [channels[c] for c in shown]
         self.panels = [_panel(view, curve, c, words[c], shares) for c in shown]
-        places = set(range(0, len(numbers), max(1, len(numbers) // (ROWS - 1))))
+        places = set(range(0, count, max(1, count // (ROWS - 1))))
         places |= set(np.flatnonzero(shares >= LEAST_SHARE).tolist())
         self.rows = [_row(curve, k, shown, words, float(shares[k])) for k in sorted(places)]
 
 
 def _row(
     curve: LearnedCurve, k: int, shown: list[int], words: list[Write], share: float
-) -> tuple[str, str, str, list[tuple[str, str]]]:
-    """A number, its pulls, its share of the best mixture, its outcomes with their bands."""
+) -> CurveRow:
     cells = [
         (words[c](curve.mean[k, c]), f"{words[c](curve.low[k, c])} to {words[c](curve.high[k, c])}")
         for c in shown
     ]
-    return curve.sums.task.names[k], count(curve.sums.pulls[k]), percent(share), cells
+    name, pulls = curve.sums.task.names[k], count(curve.sums.pulls[k])
+    return CurveRow(name, pulls, percent(share), cells)
 
 
 @lru_cache(maxsize=VIEWS)
 def curve_facts(view: View, unit: str) -> CurveFacts | None:
-    """The chart of a campaign over an interval; None for others."""
-    return None if view.curve is None else CurveFacts(view, view.curve, unit)
+    """The chart of a campaign over an interval, empty before the first report; None for others."""
+    space = view.task.space
+    return CurveFacts(view, space, unit) if isinstance(space, Interval) else None
 
 
 def _panel(view: View, curve: LearnedCurve, c: int, write: Write, shares: Floats) -> Panel:
@@ -146,4 +159,4 @@ def _ticks(low: float, high: float) -> list[float]:
     power = 10.0 ** np.floor(np.log10(rough))
     step = next(one * power for one in STEPS if one * power >= rough * (1 - 1e-9))
     first = np.ceil(low / step - 1e-9)
-    return [float(f"{step * k:.10g}") for k in np.arange(first, high / step + 1e-9)]
+    return [float(f"{step * k:.10g}") + 0.0 for k in np.arange(first, high / step + 1e-9)]  # no -0
