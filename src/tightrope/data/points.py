@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tightrope.data.log import Log
 from tightrope.errors import InputError, LogWarning
-from tightrope.problem import Problem
+from tightrope.problem import Interval, Problem
 from tightrope.problem.curves import stated_arms
 from tightrope.problem.values import Floats
 
@@ -41,19 +41,21 @@ def over_points(log: Log) -> Log:
         )
     groups = _best_groups(log, numbers)
     used = np.unique(groups[counts > 0])
-    first, last = (numbers[np.flatnonzero(counts)[end]] for end in (0, -1))
-    width = FAR * (space.high - space.low)
-    for far, words in (
-        (first - space.low > width, f"below {first:g}"),
-        (space.high - last > width, f"above {last:g}"),
-    ):
-        if far:
-            text = f"no rows {words}: there the nearest rows are taken for {space.name}"
-            warnings.warn(text, LogWarning, stacklevel=5)
+    _warn_of_ends(space, numbers[counts > 0])
     centres = _means(groups, counts, counts * numbers)[used]
     places = [int(np.abs(numbers - centre).argmin()) for centre in centres]
     chosen = np.searchsorted(used, groups[log.chosen])
     return replace(log, arms=tuple(space.arms[k] for k in places), chosen=chosen)
+
+
+def _warn_of_ends(space: Interval, seen: Floats) -> None:
+    """Warn if an end of the interval has no rows."""
+    width = FAR * (space.high - space.low)
+    ends = [f"below {seen[0]:g}"] if seen[0] - space.low > width else []
+    ends += [f"above {seen[-1]:g}"] if space.high - seen[-1] > width else []
+    if ends:
+        text = f"{space.name}: no rows {' or '.join(ends)}; there the nearest rows are drawn"
+        warnings.warn(text, LogWarning, stacklevel=5)
 
 
 def _best_groups(log: Log, numbers: Floats) -> Places:

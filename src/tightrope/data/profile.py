@@ -154,6 +154,7 @@ class Profile:
     shares: tuple[float, ...] | None
     warnings: tuple[str, ...]
     types: tuple[TypeProfile, ...] = ()
+    interval: str | None = None  # the name of the number whose values the arms are
 
     def as_dict(self) -> dict[str, Any]:
         """The profile as JSON-ready entries."""
@@ -162,6 +163,7 @@ class Profile:
         return entries(
             self,
             types={"types": types} if types else {},
+            interval={"interval": self.interval} if self.interval else {},
             channels={},
             scales={"scales": dict(zip(self.channels, self.scales, strict=True))},
             arms={"arms": [one.described(self.channels) for one in self.arms]},
@@ -204,6 +206,7 @@ def profile(fitted: Fitted) -> Profile:
         shares=None if best is None else tuple(best.pull_share.tolist()),
         warnings=(*fitted.warnings, *_findings(log, [one.rows for one in groups])),
         types=_types(log, problem, scales, {} if best is None else best.shares_by_type),
+        interval=None if log.space is None else log.space.name,
     )
 
 

@@ -77,7 +77,7 @@ def read_log(
     if kind == "campaign":
         from tightrope.data.campaigns import read_export
 
-        given = {"arm": arm, "cost": cost, "reward": reward, "propensity": propensity}
+        given: Any = {"arm": arm, "cost": cost, "reward": reward, "propensity": propensity}
         given |= {"context": context, "interval": interval, "penalty": penalty or None}
         return read_export(source, (), **given).log
     for role, value in (("arm", arm), ("cost", cost), ("reward", reward)):
@@ -106,7 +106,8 @@ def interval_of(given: object, name: str) -> Interval:
         return given
     if not isinstance(given, Sequence) or len(given) != 2:
         raise InputError(f"interval = {shown(given)}: must be two numbers, low and high")
-    return Interval(*given, name=name)
+    low, high = given
+    return Interval(low, high, name)
 
 
 def penalty_columns(penalty: object) -> dict[str, str]:
