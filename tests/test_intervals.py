@@ -283,7 +283,7 @@ def test_a_controller_asks_for_numbers_and_takes_any():
         controller.tell(7, reward=0, penalty=0)
     with pytest.raises(InputError, match="arm 'x': cannot be added to Interval"):
         controller.add_arm("x")
-    with pytest.raises(InputError, match="cannot be retired; use eligible"):
+    with pytest.raises(InputError, match="no number can be retired; use eligible"):
         controller.retire_arm(1.5)
 
 

@@ -31,9 +31,7 @@ class GridController(Controller):
 
     def retire_arm(self, arm: Any) -> None:
         """Not available: use ``eligible`` to leave numbers out."""
-        raise InputError(
-            f"{self.space!r}: a number cannot be retired; use eligible, such as (0.5, 2.0)"
-        )
+        raise InputError(f"{self.space!r}: no number can be retired; use eligible for each request")
 
     def reprice(
         self, arm: Any, *, cost: float | None = None, penalty: Mapping[str, float] | None = None
