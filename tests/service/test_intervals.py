@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import random
 import re
 
 import pytest
 
 from tests.service.browser import Said, axe_script, barriers, chromium, missing, serving
-from tests.service.samples import SimulatedClock
+from tests.service.samples import SimulatedClock, auctions
 from tests.service.test_pages import get, opened_all
-from tightrope import Interval, Limit, Task, open_campaign
 from tightrope.client import Client
 from tightrope.errors import InputError
 from tightrope.live.stores.memory import MemoryStore
@@ -120,22 +118,15 @@ def test_a_client_gets_numbers_and_spares_have_them(server, api, tmp_path):
 # The page.
 
 
-def auctions(reports):
+def filled(reports):
     """A store with a campaign of second-price auctions."""
-    store, luck = MemoryStore(clock := SimulatedClock(1.79e9)), random.Random(1)
-    task = Task(Interval(0, 1, name="bid"), {"dollars": Limit(1.2, per="reward")}, costs=1)
-    campaign = open_campaign(store, "auctions", task=task, budget=500, policy="uniform-random")
-    for _ in range(reports):
-        clock.at += 20
-        ticket, other = campaign.ask(), luck.random()
-        won = other < ticket.value
-        sale = won and luck.random() < 0.25
-        campaign.tell(ticket, reward=float(sale), penalty=other if won else 0.0)
+    store = MemoryStore(clock := SimulatedClock(1.79e9))
+    auctions(store, clock, reports, "uniform-random")
     return store
 
 
 def test_the_page_shows_curves_in_place_of_arms():
-    with serving(store := auctions(200)) as url:
+    with serving(store := filled(200)) as url:
         opened_all(url, store)
         text = get(f"{url}/campaigns/auctions").text
         now = get(f"{url}/campaigns/auctions/now").text
@@ -151,7 +142,7 @@ def test_the_page_shows_curves_in_place_of_arms():
 
 
 def test_before_the_first_report_the_page_waits_for_it():
-    with serving(store := auctions(0)) as url:
+    with serving(store := filled(0)) as url:
         opened_all(url, store)
         text = get(f"{url}/campaigns/auctions").text
     assert 'id="curve"' in text
@@ -160,7 +151,7 @@ def test_before_the_first_report_the_page_waits_for_it():
 
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))
 def test_the_curves_have_no_barriers_in_a_browser():
-    with serving(auctions(100)) as url, chromium() as browser:
+    with serving(filled(100)) as url, chromium() as browser:
         page = browser.new_page(color_scheme="dark")
         said = Said(page)
         page.goto(f"{url}/campaigns/auctions")

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from tightrope.formats import count, percent
 from tightrope.live.learned import Floats, LearnedCurve
@@ -25,6 +26,7 @@ Write = Callable[[float | None], str]
 LINES = 4  # of a panel's grid, at most
 ROWS = 21  # of the table, about
 ROOM = 1.06  # of the highest value that a panel shows
+CLOSE = 7.0  # percent of the width in which points of the mixture share a mark
 BARS = 18.0  # percent of the height: the most pulled number
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)  # digits of the marks of an axis
 LEFT, RIGHT, TOP, BOTTOM = 12.0, 98.0, 5.0, 86.0  # edges of the plot, in percent of the chart
@@ -108,8 +110,10 @@ def _panel(view: View, curve: LearnedCurve, c: int, write: Write, shares: Floats
     mean, low, high = (100.0 - scale * one[:, c] for one in curve[1:])
     pulls, width = np.array(curve.sums.pulls, float), 100.0 / len(across)
     bars = BARS * pulls / max(pulls.max(), 1.0)
-    chosen = np.flatnonzero(shares >= LEAST_SHARE).tolist()
-    best = [_mark(across[k], mean[k], percent(shares[k], 0)) for k in chosen]
+    best = []
+    for some in _together(across, shares):
+        x, y = np.average([across[some], mean[some]], axis=1, weights=shares[some]).tolist()
+        best.append(_mark(x, y, percent(shares[some].sum(), 0)))
     said = "" if allowed is None else "; what its limit allows"
     return Panel(
         channel=task.channels[c],
@@ -129,6 +133,13 @@ def _panel(view: View, curve: LearnedCurve, c: int, write: Write, shares: Floats
         best=best,
         text=f"mean {task.channels[c]} of a pull by {space.name}, with its 95 % band{said}",
     )
+
+
+def _together(across: Floats, shares: Floats) -> list[npt.NDArray[np.int64]]:
+    """The points of the best mixture; those that are close together are one."""
+    chosen = np.flatnonzero(shares >= LEAST_SHARE)
+    gaps = np.flatnonzero(np.diff(across[chosen]) > CLOSE) + 1
+    return [some for some in np.split(chosen, gaps) if len(some)]
 
 
 def _allowed(view: View, curve: LearnedCurve, c: int) -> Floats | None:
