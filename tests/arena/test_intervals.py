@@ -23,7 +23,7 @@ def test_every_problem_is_feasible_and_its_limit_binds(name):
 
 def test_the_best_bid_has_a_closed_form():
     best = oracle(ready_problem(BID))
-    assert best.reward_rate == pytest.approx(0.25 * 0.6)  # 2 * 0.25 * 1.2 = 0.6
+    assert best.reward_rate == pytest.approx(0.25 * 0.6)  # a bid of 0.6 pays 0.6^2 / 2 = 0.18
 
 
 def test_rows_say_which_policies_learn_a_curve():

@@ -1,6 +1,6 @@
 """The arena's problems whose arms are numbers: ``arena-intervals-NAME``.
 
-    bid     a second-price auction, dollars per sale limited: reward and payment grow with the bid
+    bid     a second-price auction, dollars per auction limited: reward and payment grow with the bid
     dose    the effect levels off, adverse events and the cost rise with the dose
 
 The usual arena leaves them out. ``arena-intervals`` names all of them.
@@ -30,13 +30,16 @@ def made(name: str) -> Problem | None:
 
 
 def _bid(name: str) -> Problem:
-    """The best competing bid is uniform, so a bid b wins with chance b and then pays b / 2."""
+    """The best competing bid is uniform: a bid b wins with chance b and then pays b / 2.
+
+    The best bid is 0.6, which pays 0.18.
+    """
 
     def arm(bid: float) -> Arm:
         paid = TwoPoint(0.0, bid / 2, bid)
         return Arm("bid", Constant(1.0), Bernoulli(SALE * bid), {"dollars": paid})
 
-    limits = {"dollars": Limit(1.2, per="reward")}
+    limits = {"dollars": Limit(0.18, per="pull")}
     return Problem(Interval(0.0, 1.0, name="bid"), arm=arm, limits=limits, name=name)
 
 
@@ -57,6 +60,6 @@ MAKERS: dict[str, Callable[[str], Problem]] = {
 }
 
 LISTED: dict[str, str] = {
-    "arena-intervals-bid": "bids from 0 to 1 in a second-price auction, dollars per sale limited",
+    "arena-intervals-bid": "bids from 0 to 1 in a second-price auction, dollars per auction limited",
     "arena-intervals-dose": "doses from 0 to 1 whose effect levels off, adverse events limited",
 }

@@ -198,6 +198,8 @@ def _read_points(tables: object, laws: KnownLaws) -> dict[Any, Arm]:
         if "at" not in table:
             raise ProblemError(f"arm {k}: must have at, its place in the space")
         place = tuple(table["at"]) if isinstance(table["at"], list) else table["at"]
+        if place in found:
+            raise ProblemError(f"arm {k}: at = {shown(table['at'])}: is given twice")
         found[place] = _read_arm({key: table[key] for key in table if key != "at"}, k, laws)
     return found
 
