@@ -120,7 +120,9 @@ def shoot(out: Path, only: list[str], readme: bool, postgres: bool) -> list[str]
                         page.screenshot(path=file, full_page=not readme)
                     if readme:
                         with Image.open(file) as picture:  # as many colours as it takes, no more
-                            picture.convert("RGB").quantize(96).save(file, optimize=True)
+                            picture.convert("RGB").quantize(240 if name == INTERVAL else 96).save(
+                                file, optimize=True
+                            )
                     print(file)
                 if not readme and (not only or set(only) & set(SIGNING_IN)):
                     for name, typed in zip(SIGNING_IN, ("", "wrong", secret), strict=True):

@@ -1,6 +1,6 @@
 """The arena's problems whose arms are numbers: ``arena-intervals-NAME``.
 
-    bid     a second-price auction, dollars per auction limited: reward and payment grow with the bid
+    bid     a second-price auction, dollars per auction limited: both grow with the bid
     dose    the effect levels off, adverse events and the cost rise with the dose
 
 The usual arena leaves them out. ``arena-intervals`` names all of them.
@@ -60,6 +60,6 @@ MAKERS: dict[str, Callable[[str], Problem]] = {
 }
 
 LISTED: dict[str, str] = {
-    "arena-intervals-bid": "bids from 0 to 1 in a second-price auction, dollars per auction limited",
+    "arena-intervals-bid": "bids from 0 to 1 in second-price auctions, dollars per auction limited",
     "arena-intervals-dose": "doses from 0 to 1 whose effect levels off, adverse events limited",
 }
