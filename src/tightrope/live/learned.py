@@ -71,21 +71,22 @@ class LearnedCurve(NamedTuple):
 def point_sums(controller: Controller) -> PointSums | None:
     """The sums of a controller over an interval; None for another one.
 
-    A policy that keeps no squares gives the largest possible ones.
+    A policy that keeps no squares gives the largest possible ones. With types of requests, the sums
+    are over all types.
     """
     task = controller.task
     if not isinstance(task.space, Interval):
         return None
     state, scales = controller._state, np.asarray(task.scales.channels)
     if state.spec.remembers:
-        record = state.record
-        weights, totals, squares = (
-            np.array(one, float).reshape(task.arm_count, -1)
-            for one in (record.pulls, record.totals, record.squares)
-        )
+        columns = [state.record.pulls, state.record.totals, state.record.squares]
     else:
-        weights, totals = np.split(np.array(state["totals"], float), [1], axis=1)
-        squares = totals
+        pulls, totals = np.split(np.asarray(state["totals"]), [1], axis=1)
+        columns = [pulls, totals, totals]
+    rows = np.size(columns[0])  # of each type all points
+    weights, totals, squares = (
+        np.reshape(one, (rows // task.arm_count, task.arm_count, -1)).sum(axis=0) for one in columns
+    )
     channels = slice(len(scales))
     return PointSums(
         task,
