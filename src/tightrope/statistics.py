@@ -191,8 +191,13 @@ def wilson(count: npt.ArrayLike, total: float) -> tuple[Floats, Floats]:
 
 
 def quantile(values: npt.ArrayLike, share: float, axis: int | None = None) -> Any:
-    """The ``share``-quantile of the values, interpolated linearly between neighbours."""
-    found = np.quantile(np.asarray(values, np.float64), share, axis=axis)
+    """The ``share``-quantile of the values, interpolated linearly between neighbours.
+
+    If some are infinite, such as a rate per unit of no reward, it is the higher neighbour.
+    """
+    given = np.asarray(values, np.float64)
+    method: Any = "higher" if np.isinf(given).any() else "linear"
+    found = np.quantile(given, share, axis=axis, method=method)
     return float(found) if axis is None else found
 
 

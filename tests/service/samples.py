@@ -6,7 +6,7 @@ import random
 import time
 from contextlib import suppress
 
-from tightrope import Limit, Resolve, Scales, Task, open_campaign
+from tightrope import Interval, Limit, Resolve, Scales, Task, open_campaign
 from tightrope.errors import TightropeError
 from tightrope.live.stores.memory import MemoryStore, wall_clock
 from tightrope.policies import UniformRandom
@@ -157,6 +157,19 @@ def typed(store, clock, name="router-types", pulls=2000, changes=True):
             ticket.id, cost=cost, reward=float(draw < good), penalty=float(draw > 1 - bad)
         )
     return campaign
+
+
+def auctions(store, clock, reports, policy=None):
+    """Bids in second-price auctions against one uniform bid; a sale may cost 1.20."""
+    luck = random.Random(1)
+    task = Task(Interval(0, 1, name="bid"), {"dollars": Limit(1.2, per="reward")}, costs=1)
+    campaign = open_campaign(store, "auctions", task=task, budget=4000, policy=policy or Resolve())
+    for _ in range(reports):
+        clock.at += 20
+        ticket, other = campaign.ask(), luck.random()
+        won = other < ticket.value
+        sale = won and luck.random() < 0.25
+        campaign.tell(ticket, reward=float(sale), penalty=other if won else 0.0)
 
 
 def told(campaign, luck, pulls, arms, more=1.0):

@@ -1,7 +1,7 @@
 """Pictures of the pages, to be looked at: python -m tests.service.screenshots --out FOLDER
 
-With --readme the two pictures of the README are made, into docs/. With --postgres the campaigns are
-in a PostgreSQL of the command's own.
+With --readme the pictures of the documentation are made, into docs/. With --postgres the campaigns
+are in a PostgreSQL of the command's own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from PIL import Image
 
 from tests.live.postgres import Server, server_programs
 from tests.service.browser import Said, chromium, missing, serving
-from tests.service.samples import SimulatedClock, crowd, samples
+from tests.service.samples import SimulatedClock, auctions, crowd, samples
 from tightrope.live.stores import open_store
 from tightrope.live.stores.copies import copy_campaign
 from tightrope.live.stores.memory import MemoryStore
@@ -50,6 +50,7 @@ CROWD = {
     "once": "/campaigns/one-report",
     "create": "/new",
 }  # of a service with fifty campaigns
+INTERVAL = "interval"  # of a service with one campaign over bids
 SIGNING_IN = ("login", "refused", "signed-in")  # of a service with keys
 
 
@@ -91,6 +92,9 @@ def shoot(out: Path, only: list[str], readme: bool, postgres: bool) -> list[str]
             crowd(other, clock)
             second = stack.enter_context(serving(other, unit="$"))
             pages |= {name: second + path for name, path in CROWD.items()}
+        bids = MemoryStore(clock := SimulatedClock(0.0))
+        auctions(bids, clock, 1500)
+        pages[INTERVAL] = stack.enter_context(serving(bids)) + "/campaigns/auctions"
         keys = Path(stack.enter_context(tempfile.TemporaryDirectory()), "keys")
         secret, key = made_key("november's reader", ["read"])
         write_keys(keys, [key])
@@ -121,10 +125,15 @@ def shoot(out: Path, only: list[str], readme: bool, postgres: bool) -> list[str]
                     file = out / f"{name}-{size}-{theme}.png"
                     if readme:
                         file = Path("docs") / README[name, theme]
-                    page.screenshot(path=file, full_page=not readme)
+                    if readme and name == INTERVAL:
+                        page.locator("section[aria-labelledby=h-curve]").screenshot(path=file)
+                    else:
+                        page.screenshot(path=file, full_page=not readme)
                     if readme:
                         with Image.open(file) as picture:  # as many colours as it takes, no more
-                            picture.convert("RGB").quantize(96).save(file, optimize=True)
+                            picture.convert("RGB").quantize(240 if name == INTERVAL else 96).save(
+                                file, optimize=True
+                            )
                     print(file)
                 if not readme and (not only or set(only) & set(SIGNING_IN)):
                     for name, typed in zip(SIGNING_IN, ("", "wrong", secret), strict=True):
@@ -141,15 +150,19 @@ def shoot(out: Path, only: list[str], readme: bool, postgres: bool) -> list[str]
     return said
 
 
-README = {("list", "light"): "dashboard-list.png", ("campaign", "dark"): "dashboard.png"}
-READ_SIZE = {"list": 560, "campaign": 1080}  # how high they are
+README = {
+    ("list", "light"): "dashboard-list.png",
+    ("campaign", "dark"): "dashboard.png",
+    (INTERVAL, "light"): "dashboard-interval.png",
+}
+READ_SIZE = {"list": 560, "campaign": 1080, INTERVAL: 1080}  # how high they are
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("screenshots"))
     parser.add_argument(
-        "--only", action="append", default=[], choices=[*PAGES, *CROWD, *SIGNING_IN]
+        "--only", action="append", default=[], choices=[*PAGES, *CROWD, INTERVAL, *SIGNING_IN]
     )
     parser.add_argument("--readme", action="store_true")
     parser.add_argument("--postgres", action="store_true")

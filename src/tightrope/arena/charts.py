@@ -103,7 +103,8 @@ def chart_data(
 
 def learning_line(rows: Sequence[ArenaRow], scene: Scene) -> list[tuple[float, float]]:
     """The limit of learning over OPT(B) at the budgets of one problem's rows, if there is one."""
-    if scene.changes or scene.typed or scene.problem.depends_on_budget:
+    alone = scene.problem.space is None  # whether a pull informs about one arm only
+    if not alone or scene.changes or scene.typed or scene.problem.depends_on_budget:
         return []
     limit = learning_limit(scene.problem)
     if not limit.constant:

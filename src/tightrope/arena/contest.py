@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from tightrope.arena import interval_problems, typed_problems
 from tightrope.arena.ranking import judged, ranked
 from tightrope.arena.report import standings_html, verdicts, write
 from tightrope.arena.rows import ArenaRow, Scene, row_of
-from tightrope.arena.typed_problems import ALL_TYPED
-from tightrope.arena.typed_problems import LISTED as TYPED_PROBLEMS
 from tightrope.callers import also_called, warn_caller
 from tightrope.engine.arguments import (
     budget_list,
@@ -99,6 +98,10 @@ PROBLEMS = (
     "arena-abrupt",
     "arena-drift",
 )
+GROUPS = {  # names that stand for several problems
+    typed_problems.ALL_TYPED: typed_problems.LISTED,
+    interval_problems.ALL_INTERVALS: interval_problems.LISTED,
+}
 BUDGETS = (100.0, 1000.0, 10_000.0)  # in largest costs of one pull
 VERDICT = 10_000.0  # the budget of verdicts
 
@@ -133,11 +136,16 @@ class Match:
 
     @property
     def types(self) -> str:
-        """Whether the policy "uses" or "ignores" the types of requests; "" if there are none."""
-        problem = self.scene.problem
+        """Whether the policy "uses" or "ignores" the types of requests; "" if there are none.
+
+        Over an interval, whether it learns a "curve" or about separate "points".
+        """
+        problem, policy = self.scene.problem, self.policy.for_task(self.scene.problem)
+        if problem.space is not None:
+            return "curve" if policy.spatial else "points"
         if not self.scene.typed:
             return ""
-        return "uses" if self.policy.for_task(problem).contextual else "ignores"
+        return "uses" if policy.contextual else "ignores"
 
     def request(self, runs: int) -> SimulationRequest:
         """What to ask the engine for."""
@@ -292,7 +300,7 @@ def scenes_of(problems: Problems) -> dict[str, Scene]:
 
 def _members(problem: str | Problem) -> list[str | Problem]:
     """The problems that a name stands for."""
-    return list(TYPED_PROBLEMS) if problem == ALL_TYPED else [problem]
+    return list(GROUPS[problem]) if isinstance(problem, str) and problem in GROUPS else [problem]
 
 
 def _named_problem(problem: str | Problem, at: int) -> tuple[str, Problem]:
@@ -400,7 +408,7 @@ def facts_of(
     counts = {row.budget: row.runs for row in sorted(rows, key=lambda row: row.budget)}
     fewer = [f"{count:,} at {budget:,g}" for budget, count in counts.items() if count < runs]
     whole = len({(row.problem, row.budget) for row in rows}) == len(problems) * len(counts)
-    usual = default_policies(any(row.types for row in rows))
+    usual = default_policies(any(row.types in ("uses", "ignores") for row in rows))
     options = _options(problems, labels, list(counts), whole, usual)
     return [
         ("Problems", str(len(problems))),
@@ -425,7 +433,7 @@ def _options(
     told, names = "", tuple(problems)
     usual = names == PROBLEMS
     if not usual:
-        short = [ALL_TYPED] if names == tuple(TYPED_PROBLEMS) else names
+        short = [group for group, some in GROUPS.items() if names == tuple(some)] or names
         told += "".join(f" --problem {name}" for name in short)
     if set(labels) != set(policies):
         told += "".join(f" --policy {label}" for label in labels)

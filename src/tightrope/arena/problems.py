@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import cos, pi
 
-from tightrope.arena import typed_problems
+from tightrope.arena import interval_problems, typed_problems
 from tightrope.arena.families import bernoulli_arms, family, short
 from tightrope.problem import Arm, Change, Limit, Problem, Share
 from tightrope.problem.distributions import Bernoulli, Constant, TwoPoint
@@ -60,7 +60,7 @@ def made(name: str) -> Problem | None:
         return Problem(bernoulli_arms(*odds), limit=limit, name=name)
     if name in SPECIAL:
         return SPECIAL[name](name)
-    return typed_problems.made(name) or family(name)
+    return typed_problems.made(name) or interval_problems.made(name) or family(name)
 
 
 def _cheap(name: str) -> Problem:
@@ -217,4 +217,5 @@ LISTED: dict[str, str] = {
     "arena-abrupt": "four Bernoulli arms; the best two change after half of the budget",
     "arena-drift": "four Bernoulli arms that drift: 40 small changes, the best two cross thrice",
     **typed_problems.LISTED,
+    **interval_problems.LISTED,
 }

@@ -69,6 +69,8 @@ NOTES = [
     " take part only there.",
     "Where requests have types, OPT(B) sees them. A policy that ignores types sees the average over"
     " all types.",
+    "Over an interval, OPT(B) is that of the points of its grid. A policy that learns about"
+    " separate points sees 101 unrelated arms.",
     "Budgets are in largest costs of one pull, so that problems compare: B = 1,000 is 20,000 ms on"
     " wireless, whose longest transmission takes 20 ms. cost_budget in the CSV file is in the"
     " problem's own unit.",
@@ -82,6 +84,7 @@ NOTES = [
 
 STANDINGS = {  # meanings of the columns
     "types": "whether the policy uses the types of requests or ignores them",
+    "numbers": "over an interval, whether the policy learns a curve or about separate points",
     "keeps the limit": "number of problems on which it is shown to keep the limit",
     "rank 1": "number of problems on which it keeps the limit with the lowest regret, with ties",
     "median regret": "share of OPT(B), over the problems where it keeps the limit and the regret"
@@ -93,6 +96,7 @@ STANDINGS = {  # meanings of the columns
 NUMBERS = {
     "budget": "in largest costs of one pull",
     "types": "whether the policy uses the types of requests or ignores them",
+    "numbers": "over an interval, whether the policy learns a curve or about separate points",
     "rank": "within the problem and budget; = is a tie, – knows the distributions",
     "limit": "keeps, breaks or unclear: see the notes",
     "regret": "OPT(B) less the mean reward, ± half of its 95 % interval",
@@ -304,8 +308,9 @@ def _numbers(rows: Sequence[ArenaRow], budget: float) -> Table:
 
 
 def _types_column(types: Sequence[str]) -> list[Column]:
-    """Which policies use the types of requests; no column if requests have none."""
-    return [names("types", types)] if any(types) else []
+    """Which policies use the types of requests, or the numbers; no column if there are none."""
+    title = "types" if {"uses", "ignores"} & set(types) else "numbers"
+    return [names(title, types)] if any(types) else []
 
 
 def _rank_text(row: ArenaRow) -> str:

@@ -173,7 +173,8 @@ class ArenaRow:
 
     ``steps``: all pulls of all runs. ``decision_ns``: nanoseconds of elapsed time per pull.
     ``rank``: from 1, None if not ranked; ``tied``: another has the same. ``types``: whether the
-    policy "uses" or "ignores" the types of requests; "" if there are none.
+    policy "uses" or "ignores" the types of requests, or over an interval learns a "curve" or about
+    "points"; "" if there are none.
     """
 
     problem: str

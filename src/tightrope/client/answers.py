@@ -96,13 +96,16 @@ class Ticket(NamedTuple):
     state: str = "open"  # or told, voided, expired, quarantined
     spare: bool = False  # reserved in advance, used while the service was unreachable
     context: str | None = None  # the type of the request, in a campaign with contexts
+    value: float | tuple[float, ...] | None = None  # in a campaign over an interval or a box
 
     @classmethod
     def of_table(cls, table: Mapping[str, Any], *, spare: bool = False) -> Ticket:
         """From a JSON object."""
         known = {key: table[key] for key in cls._fields if key in table}
-        expires_at = datetime.fromisoformat(table["expires_at"])
-        return cls(**{**known, "expires_at": expires_at, "spare": spare})
+        known["expires_at"] = datetime.fromisoformat(table["expires_at"])
+        if isinstance(table.get("value"), list):
+            known["value"] = tuple(table["value"])
+        return cls(**{**known, "spare": spare})
 
     def table(self) -> dict[str, Any]:
         """The ticket as a JSON object."""

@@ -441,12 +441,12 @@ def _given(table: Table) -> Table:
 
 def asked(
     id: str | None,
-    eligible: Sequence[int | str] | None,
+    eligible: Any,
     ttl: float | None,
     context: str | None,
 ) -> Table:
     """The body of a request for a decision."""
-    arms = None if eligible is None else list(eligible)
+    arms = eligible if eligible is None or isinstance(eligible, Mapping) else list(eligible)
     return _given({"id": id, "eligible": arms, "ttl_s": ttl, "context": context})
 
 

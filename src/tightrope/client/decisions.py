@@ -45,6 +45,11 @@ class DecisionMethods:
         """The name of the arm to pull."""
         return self.ticket.arm
 
+    @property
+    def value(self) -> float | tuple[float, ...] | None:
+        """The number of the arm in an interval; a tuple in a box."""
+        return self.ticket.value
+
     @Operation
     async def report(
         self,
@@ -52,7 +57,7 @@ class DecisionMethods:
         reward: float | None = None,
         penalty: Penalty = None,
         *,
-        arm: int | str | None = None,
+        arm: Any = None,
     ) -> None:
         """Report the outcome."""
         await result(self._client.report(self.campaign, self.id, cost, reward, penalty, arm=arm))

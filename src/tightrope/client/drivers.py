@@ -32,7 +32,7 @@ __all__ = ["AsyncClient", "Client"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Arms: TypeAlias = Sequence[int | str] | None
+Arms: TypeAlias = Sequence[int | float | str] | Mapping[str, Sequence[float]] | None
 MOST_LISTED = 1000  # campaigns of one answer
 UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -85,8 +85,9 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         """Decide which arm to pull. The same ``id`` returns the same ticket and its state.
 
         ``context``: the type of the request, in a campaign with contexts. ``eligible``: the arms
-        that can be pulled. ``ttl``: seconds until the ticket expires; default: the campaign's.
-        ``wait``: seconds to wait while no decision is possible.
+        that can be pulled, or in an interval the lowest and the highest number. ``ttl``: seconds
+        until the ticket expires; default: the campaign's. ``wait``: seconds to wait while no
+        decision is possible.
         """
         return await self._ask(campaign, asked(id, eligible, ttl, context), wait)
 
@@ -126,7 +127,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         reward: float | None = None,
         penalty: Penalty = None,
         *,
-        arm: int | str | None = None,
+        arm: Any = None,
     ) -> None:
         """Report the outcome of a ticket. Repeating the same report is harmless."""
         body = {"id": id, "cost": cost, "reward": reward, "penalty": penalty, "arm": arm}

@@ -21,7 +21,7 @@ from tightrope.live.kinds import Amended, ArmAdded, Created, Stateful, Told, Typ
 from tightrope.live.ledger import Account
 from tightrope.live.log import first_event, read_lines
 from tightrope.live.snapshots import task_of
-from tightrope.problem import Task, Types
+from tightrope.problem import Interval, Task, Types
 from tightrope.problem.changed import with_arm
 from tightrope.problem.values import shown
 
@@ -94,7 +94,8 @@ class _Tickets:
         """The rows as a log; those without a type, if others have one, are left out."""
         outcomes = np.ascontiguousarray(np.array(self.rows, dtype=np.float64).T)
         penalties = tuple(task.limit_names[m] for m in _own(task))
-        log = Log(task.arms, penalties, np.array(self.arms), outcomes)
+        space = task.space if isinstance(task.space, Interval) else None
+        log = Log(task.arms, penalties, np.array(self.arms), outcomes, space=space)
         missing = task.contexts.missing if isinstance(task.contexts, Types) else None
         types = [missing if name is None else name for name in self.types]
         typed = np.array([name is not None for name in types])

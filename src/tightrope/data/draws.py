@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,9 @@ from tightrope.engine.progress import Progress
 from tightrope.engine.simulation import SimulationRequest, SimulationSettings, make
 from tightrope.errors import InfeasibleError, InfeasibleLimitsWarning, InputError
 from tightrope.policies.base import Policy
-from tightrope.problem import Arm, Moments, Problem
+from tightrope.problem import Arm, Moments, Problem, Space
 from tightrope.problem.arms import row_columns
+from tightrope.problem.curves import PointArms, arms_over, shares_over, stated_arms
 from tightrope.problem.distributions import Empirical
 from tightrope.problem.values import shown
 from tightrope.results import Results
@@ -178,8 +179,13 @@ class Draws:
         """Draw ``number``, from 0."""
         stream = np.random.default_rng([self.seed, number])
 
-        def drawn(arms: Sequence[Arm]) -> list[Arm]:
-            return [_reweighted(arm, stream) for arm in arms]
+        def drawn(arms: Sequence[Arm]) -> Sequence[Arm]:
+            made = [_reweighted(arm, stream) for arm in stated_arms(arms)]
+            if not isinstance(arms, PointArms):
+                return made
+            return arms_over(
+                cast(Space, self.problem.space), {float(one.name): one for one in made}
+            )
 
         arms = drawn(self.problem.arms)
         changes = [replace(one, arms=drawn(one.arms)) for one in self.problem.changes]
@@ -191,15 +197,20 @@ class Draws:
         types = (self.problem.arms, *self.problem.further)
         for number in range(self.count if self.vary else 0):
             stream = np.random.default_rng([self.seed, number])
-            yield self.problem.row_moments_of(
-                [[_drawn_means(arm, stream) for arm in arms] for arms in types]
-            )
+            yield self.problem.row_moments_of([self._means_drawn(arms, stream) for arms in types])
+
+    def _means_drawn(self, arms: Sequence[Arm], stream: np.random.Generator) -> Floats:
+        """Means of reported outcomes [K, C] of one draw; over numbers from those of the knots."""
+        means: Floats = np.array([_drawn_means(arm, stream) for arm in stated_arms(arms)])
+        if isinstance(arms, PointArms):
+            means = shares_over(cast(Space, self.problem.space), arms.points) @ means
+        return means
 
     @cached_property
     def tables(self) -> int:
         """The approximate bytes of a draw's tables, for one policy at one budget."""
-        cells = self.problem.row_count * len(self.problem.told_channels)
-        return 1 + 32 * cells if self.vary else 1
+        rows = sum(_rows(arm) for arms in self.problem.arms_by_phase for arm in arms)
+        return 1 + 32 * rows * len(self.problem.told_channels) if self.vary else 1
 
     def values(self, measure: Callable[[Problem], npt.ArrayLike]) -> Floats:
         """A measure of the problem itself and of every draw, [1 + D, ...].

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from tightrope.data.adaptive import caveat
 from tightrope.data.log import Log, kinds_of, types_of
+from tightrope.data.points import over_points
 from tightrope.data.reading import format_of, penalty_columns, read_log
 from tightrope.errors import InputError, LogWarning, ProblemError, nearest
 from tightrope.names import listed
@@ -90,7 +91,7 @@ def fit(
         if format_of(source, format) == "campaign":
             from tightrope.data.campaigns import read_export
 
-            roles = ("arm", "cost", "reward", "propensity", "context")
+            roles = ("arm", "cost", "reward", "propensity", "context", "interval")
             given = {role: columns.get(role) for role in roles}
             found = read_export(source, archives, **given, penalty=penalty)
             log = found.log
@@ -103,6 +104,7 @@ def fit(
         else:
             penalty = _penalty_columns(penalty, limits)
             log = read_log(source, penalty=penalty, format=format, **columns)
+        log = log if log.space is None else over_points(log)
         whole, log = log, chosen_arms(log, min_rows, without)
         problem = _problem_of(log, whole, limits, scales, name)
     for one in said:
@@ -194,6 +196,7 @@ def problem_of(
     If the log has propensities, an arm's rows are drawn in proportion to 1 / propensity, as if the
     arm had been pulled every time.
     """
+    log = log if log.space is None else over_points(log)
     return _problem_of(chosen_arms(log, min_rows, without), log, limits, scales, name)
 
 
@@ -227,6 +230,9 @@ def _problem_of(
         _warn(known)
     arms, shares = arms_of(log, own, whole, FEW_OF_TYPE)
     more: Any = {"scales": found, "name": name, "caveat": known, "contexts": shares}
+    if log.space is not None:
+        more["arm"] = {float(arm.name): arm for arm in arms}
+        arms = log.space
     if isinstance(scales, Scales):
         return Problem(arms, limits=limits or {}, **more)
     problem = Problem(arms, limits=Named(limits or {}), **more)

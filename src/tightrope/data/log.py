@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from tightrope.data.columns import sort_key
 from tightrope.errors import InputError, nearest
+from tightrope.problem import Interval
 from tightrope.problem.values import Floats, shown
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Log:
     outcomes: Floats  # [2 + M, n]: cost, reward, penalties
     propensity: Floats | None = None  # [n] in (0, 1]: how likely the logger was to pull that arm
     contexts: Any = None  # [n] the type of each request, or [n, d] its features
+    space: Interval | None = None  # whose numbers the arms are, rounded to points of its grid
 
     def __post_init__(self) -> None:
         rows = len(self.chosen)

@@ -14,6 +14,7 @@ import numpy as np
 
 from tightrope.data.fitting import FEW_OF_TYPE, Fitted, rows_by_arm, rows_by_type, scale_of
 from tightrope.data.log import Log
+from tightrope.data.points import at_points
 from tightrope.errors import InfeasibleError
 from tightrope.names import in_table, listed
 from tightrope.optimum.pi_star import infeasible, oracle
@@ -153,6 +154,7 @@ class Profile:
     shares: tuple[float, ...] | None
     warnings: tuple[str, ...]
     types: tuple[TypeProfile, ...] = ()
+    interval: str | None = None  # the name of the number whose values the arms are
 
     def as_dict(self) -> dict[str, Any]:
         """The profile as JSON-ready entries."""
@@ -161,6 +163,7 @@ class Profile:
         return entries(
             self,
             types={"types": types} if types else {},
+            interval={"interval": self.interval} if self.interval else {},
             channels={},
             scales={"scales": dict(zip(self.channels, self.scales, strict=True))},
             arms={"arms": [one.described(self.channels) for one in self.arms]},
@@ -180,7 +183,7 @@ def profile(fitted: Fitted) -> Profile:
     >>> found.arms[0].rows, found.limits[0].rates[0].mean, found.limits[0].lowest_arm
     (2, 0.5, 'b')
     """
-    log, problem = fitted.log, fitted.problem
+    log, problem = fitted.log, at_points(fitted.problem)
     scales, groups = _scales(log, problem), _groups(log)
     limits = range(problem.penalty_count)
     kept = [[_keeps(log, problem, k, m, one) for m in limits] for k, one in enumerate(groups)]
@@ -203,6 +206,7 @@ def profile(fitted: Fitted) -> Profile:
         shares=None if best is None else tuple(best.pull_share.tolist()),
         warnings=(*fitted.warnings, *_findings(log, [one.rows for one in groups])),
         types=_types(log, problem, scales, {} if best is None else best.shares_by_type),
+        interval=None if log.space is None else log.space.name,
     )
 
 

@@ -27,10 +27,11 @@ from tightrope.data.sources import columns_of
 from tightrope.errors import InputError, LogWarning, nearest
 from tightrope.files import require_file
 from tightrope.names import listed
+from tightrope.problem import Interval
 from tightrope.problem.contexts import MOST_EVER
 from tightrope.problem.values import LARGEST, Floats, shown
 
-__all__ = ["FORMATS", "format_of", "penalty_columns", "read_log"]
+__all__ = ["FORMATS", "format_of", "interval_of", "penalty_columns", "read_log"]
 
 FORMATS = ("csv", "parquet", "campaign")
 SUFFIXES = {
@@ -49,6 +50,7 @@ def read_log(
     penalty: str | Sequence[str] | Mapping[str, str] = (),
     propensity: str | None = None,
     context: str | None = None,
+    interval: Interval | Sequence[float] | None = None,
     drop_missing: bool = False,
     format: str | None = None,
 ) -> Log:
@@ -59,8 +61,9 @@ def read_log(
     ``reward``: columns of numbers, 0 or more, or a number for all rows. ``penalty``: columns, or a
     mapping from penalties' names to columns. ``propensity``: a column with the probability, above 0
     and at most 1, with which the arm was chosen. ``context``: a column with the type of each
-    request. ``format``: "csv", "parquet" or "campaign" (the output of ``tightrope campaign
-    export``, which needs no column names); default: from the file's name.
+    request. ``interval``: its lowest and highest number, if the arms are numbers such as bids; they
+    are rounded to the points of its grid. ``format``: "csv", "parquet" or "campaign" (the output of
+    ``tightrope campaign export``, which needs no column names); default: from the file's name.
 
     A row with a missing value raises an error; ``drop_missing=True`` drops such rows, with a
     :class:`LogWarning` that counts them.
@@ -74,8 +77,9 @@ def read_log(
     if kind == "campaign":
         from tightrope.data.campaigns import read_export
 
-        given = {"arm": arm, "cost": cost, "reward": reward, "propensity": propensity}
-        return read_export(source, (), **given, context=context, penalty=penalty or None).log
+        given: Any = {"arm": arm, "cost": cost, "reward": reward, "propensity": propensity}
+        given |= {"context": context, "interval": interval, "penalty": penalty or None}
+        return read_export(source, (), **given).log
     for role, value in (("arm", arm), ("cost", cost), ("reward", reward)):
         if value is None:
             raise InputError(f"{role}: must be given, as the name of a column")
@@ -87,8 +91,23 @@ def read_log(
     texts = {"arm": arm} if context is None else {"arm": arm, "context": context}
     if context is not None and context == arm:
         raise InputError(f"context = {shown(context)}: is the column of the arms; must be another")
+    space = None if interval is None else interval_of(interval, str(arm))
+    if space is not None:
+        wanted["arm"] = texts.pop("arm")
+        if context is not None:
+            raise InputError(f"context = {shown(context)}: must be left out beside an interval")
     columns = columns_of(source, kind, texts, wanted)
-    return _log(columns, texts, wanted, tuple(penalties), drop_missing)
+    return _log(columns, texts, wanted, tuple(penalties), drop_missing, space)
+
+
+def interval_of(given: object, name: str) -> Interval:
+    """An interval, by itself or by its ends."""
+    if isinstance(given, Interval):
+        return given
+    if not isinstance(given, Sequence) or len(given) != 2:
+        raise InputError(f"interval = {shown(given)}: must be two numbers, low and high")
+    low, high = given
+    return Interval(low, high, name)
 
 
 def penalty_columns(penalty: object) -> dict[str, str]:
@@ -130,36 +149,57 @@ def _log(
     wanted: Mapping[str, Any],
     penalties: tuple[str, ...],
     drop_missing: bool,
+    space: Interval | None,
 ) -> Log:
     """The log of some columns; ``wanted``: a column or a number for each role that is no name."""
     named = {role: columns.code(column) for role, column in texts.items()}
     codes = [code for code, _ in named.values()]
-    if not len(codes[0]):
+    given = {} if space is None else {wanted["arm"]: _joined(columns, wanted["arm"])}
+    rows = len(codes[0] if codes else given[wanted["arm"]])
+    if not rows:
         raise InputError(f"{columns.title}: has no rows; must have at least one")
-    values = _numbers(columns, list(wanted.values()), len(codes[0]))
+    values = _numbers(columns, list(wanted.values()), rows, given)
     missing = _missing(columns.title, {**texts, **wanted}, codes, values, drop_missing)
-    _check(columns.title, wanted, values)
+    _check(columns.title, wanted, values, space)
     if missing is not None:
         values = np.ascontiguousarray(values[:, ~missing])
     found = {}
     for role, (code, names) in named.items():
         found[role] = _present(code if missing is None else code[~missing], names)
         _require_few(columns.title, role, texts[role], found[role][1])
+    propensity = values[list(wanted).index("propensity")] if "propensity" in wanted else None
+    outcomes = values[: 2 + len(penalties)]
+    if space is not None:
+        step = (space.high - space.low) / (len(space) - 1)
+        places = np.rint((values[-1] - space.low) / step).astype(np.int64)
+        return Log(space.arms, penalties, places, outcomes, propensity, space=space)
     chosen, arms = found["arm"]
     contexts = None
     if "context" in found:
         kinds, types = found["context"]
         contexts = [types[kind] for kind in kinds.tolist()]
-    propensity = values[-1] if "propensity" in wanted else None
-    return Log(arms, penalties, chosen, values[: 2 + len(penalties)], propensity, contexts)
+    return Log(arms, penalties, chosen, outcomes, propensity, contexts)
 
 
-def _numbers(columns: Columns, wanted: Sequence[Any], rows: int) -> Floats:
-    """The wanted columns of numbers, or numbers for all rows, [wanted, n]."""
+def _joined(columns: Columns, column: str) -> Floats:
+    """A column of numbers in one piece."""
+    parts = columns.number(column)
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+def _numbers(
+    columns: Columns, wanted: Sequence[Any], rows: int, given: Mapping[Any, Floats]
+) -> Floats:
+    """The wanted columns of numbers, or numbers for all rows, [wanted, n].
+
+    ``given``: columns that were read already.
+    """
     values, places = np.empty((len(wanted), rows)), dict[Any, int]()
     for place, column in enumerate(wanted):
         if is_number(column):
             values[place] = float(column)
+        elif column in given:
+            values[place] = given[column]
         elif column in places:
             values[place] = values[places[column]]
         else:
@@ -207,12 +247,17 @@ def _missing(
     return missing
 
 
-def _check(title: str, wanted: Mapping[str, Any], values: Floats) -> None:
+def _check(
+    title: str, wanted: Mapping[str, Any], values: Floats, space: Interval | None = None
+) -> None:
     """Raise for the first number out of range, with its row."""
     for role, row in zip(wanted, values, strict=True):
         low, high, allowed = 0.0, LARGEST, f"be a number from 0 to {LARGEST:g}"
         if role == "propensity":
             low, high, allowed = ABOVE_ZERO, 1.0, "lie above 0, at most 1"
+        if role == "arm" and space is not None:
+            low, high = space.low, space.high
+            allowed = f"lie in the interval, from {low!r} to {high!r}"
         if np.fmin.reduce(row, initial=high) >= low and np.fmax.reduce(row, initial=low) <= high:
             continue  # nan counts as missing, not as invalid
         wrong = np.flatnonzero((row < low) | (row > high))

@@ -31,10 +31,10 @@ from tightrope.engine.arguments import Policies, named_policies, one_of, seed_nu
 from tightrope.engine.progress import Progress
 from tightrope.errors import InputError
 from tightrope.policies.base import InformedPolicy, Policy
-from tightrope.problem import Problem, Task
+from tightrope.problem import Interval, Problem, Task
 from tightrope.statistics import Estimate, entries, estimate, quantile, wilson
 
-__all__ = ["METHODS", "QUANTILES", "Replay", "ReplayRow", "replay"]
+__all__ = ["METHODS", "QUANTILES", "Replay", "ReplayRow", "replay", "require_names"]
 
 METHODS = ("rejection", "queues")
 QUANTILES = (0.05, 0.5, 0.95)
@@ -187,6 +187,7 @@ def replay(
     """
     named, seed = named_policies(policies), seed_number(seed)
     one_of("method", method, METHODS)
+    require_names(getattr(data, "space", None))
     task = _fitting(data, task, named)
     task.normal_budget(budget)
     if not isinstance(orders, int) or isinstance(orders, bool) or not 0 <= orders <= MOST_ORDERS:
@@ -216,6 +217,16 @@ def replay(
     if isinstance(data, Log) and missed and missed[0] is not None:
         advice = _instead(data, list(data.arms).index(missed[0]), method)
     return Replay(tuple(rows), common if ended else budget, budget, len(data), advice)
+
+
+def require_names(space: Interval | None) -> None:
+    """Raise for a log whose arms are the numbers of an interval."""
+    if space is not None:
+        ends = f"--arm {shlex.quote(space.name)} --interval {space.low:g},{space.high:g}"
+        raise InputError(
+            f"interval {space.name!r}: cannot be replayed, because the log rarely has the number"
+            f" that a policy chooses; instead simulate it: tightrope plan LOG {ends}"
+        )
 
 
 def _require_usable(log: Log, method: str) -> None:

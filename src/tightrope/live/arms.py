@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Real
 from operator import index
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -60,8 +61,15 @@ class MovingRun(LiveRun):
         """The rows of an arm: itself, or one for each type."""
         return (arm,)
 
-    def numbers_of(self, eligible: Iterable[int | str]) -> tuple[int, ...]:
-        """The numbers of eligible arms, in order."""
+    def given_number(self, arm: Any) -> int:
+        """The number of an arm as a caller names it."""
+        return self.number_of(arm)
+
+    def numbers_of(self, eligible: Any) -> tuple[int, ...]:
+        """The numbers of eligible arms, in order; raises if they are not a list of arms."""
+        listed = isinstance(eligible, Iterable) and not isinstance(eligible, str | Mapping)
+        if not listed or not len(eligible):
+            raise InputError(f"eligible = {shown(eligible)}: must be a list of arms")
         return tuple(sorted({self.number_of(arm) for arm in eligible}))
 
     def arm_name(self, arm: int) -> str:

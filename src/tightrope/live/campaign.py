@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Campaign", "TurnRequest", "unknown_campaign"]
 
+Eligible = Sequence[int | float | str] | Mapping[str, Sequence[float]] | None
 TOLD = frozenset(["id", "cost", "reward", "penalty", "arm"])  # the names of a report
 
 
@@ -67,15 +68,16 @@ class Campaign(TurnTaker):
         self,
         id: str | None = None,
         *,
-        eligible: Sequence[int | str] | None = None,
+        eligible: Eligible = None,
         expire_after: timedelta | float | None = None,
         context: str | None = None,
     ) -> Ticket:
         """Decide which arm to pull. The same ``id`` returns the same ticket and its state.
 
-        ``eligible``: the arms that can be pulled this time, by name or number. ``expire_after``:
-        seconds until this ticket expires; default: the campaign's. ``context``: the type of the
-        request, if the task has contexts.
+        ``eligible``: the arms that can be pulled this time, by name or number; over an interval
+        the lowest and the highest number, over a box such pairs by name. ``expire_after``: seconds
+        until this ticket expires; default: the campaign's. ``context``: the type of the request, if
+        the task has contexts.
         """
         ttl = None if expire_after is None else microseconds(expire_after)
         wanted = () if id is None else (str(id),)
@@ -86,7 +88,7 @@ class Campaign(TurnTaker):
         count: int | None = None,
         *,
         ids: Sequence[str] | None = None,
-        eligible: Sequence[int | str] | None = None,
+        eligible: Eligible = None,
         expire_after: timedelta | float | None = None,
         contexts: Sequence[str | None] | None = None,
     ) -> list[Ticket]:
@@ -130,11 +132,12 @@ class Campaign(TurnTaker):
         reward: float | None = None,
         penalty: Penalty = None,
         *,
-        arm: int | str | None = None,
+        arm: float | str | Sequence[float] | None = None,
     ) -> None:
         """Report the outcome of a ticket, by ticket or id. Repeating the same report is harmless.
 
-        ``arm``: the arm that was pulled, if another system decides (``shadow``).
+        ``arm``: the arm that was pulled, if another system decides (``shadow``), by name or number;
+        over an interval or a box its number or numbers.
         """
         name = id_of(id)
         self.do(lambda w: w.tell(name, cost, reward, penalty, arm), (str(name),))
@@ -214,7 +217,7 @@ class Campaign(TurnTaker):
         """Stop decisions for good; reports are still accepted."""
         self.do(lambda w: w.close())
 
-    def pin(self, arm: int | str | None) -> None:
+    def pin(self, arm: float | str | None) -> None:
         """Always pull this arm; None lets the policy decide again."""
         self.do(lambda w: w.pin(arm))
 
@@ -309,10 +312,11 @@ class Campaign(TurnTaker):
 
     def status(self) -> CampaignStatus:
         """The status of the campaign, in the user's units."""
-        from tightrope.live.status import status_of
+        from tightrope.live.status import status_and_sums, with_curve
 
         with self._desk:
-            return status_of(self.name, self.refreshed())
+            found = status_and_sums(self.name, self.refreshed())
+        return with_curve(*found)
 
     def outlook(self, doubt: float = 0.01, *, estimate: bool = False) -> Outlook:
         """Bounds and projections for the end of the run; see :meth:`Controller.outlook`."""

@@ -129,10 +129,10 @@ class ChangeWriter:
         if not self.ledger.closed:
             self.emit(Closed())
 
-    def pin(self, arm: int | str | None) -> None:
+    def pin(self, arm: Any) -> None:
         """Always pull one arm, or let the policy decide."""
         controller = self.core.controller
-        number = None if arm is None else controller.number_of(arm)
+        number = None if arm is None else controller.given_number(arm)
         if number is not None and controller.arm_name(number) in controller.retired:
             raise InputError(f"arm = {shown(arm)}: is retired; must be an arm that can be pulled")
         if number != self.ledger.pinned:
@@ -192,7 +192,7 @@ class ChangeWriter:
 
     def retire_arm(self, arm: int | str) -> None:
         """Never pull an arm again."""
-        number = self.core.controller.number_of(arm)
+        number = self.core.controller.given_number(arm)
         if number == self.ledger.pinned:
             raise InputError(f"arm = {shown(arm)}: is pinned; must be unpinned first")
         if self.core.controller.arm_name(number) not in self.core.controller.retired:

@@ -7,7 +7,7 @@ pickled, and saved with ``snapshot``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -195,7 +195,7 @@ class Controller(MovingRun):
         given = [None] * count if contexts is None else list(contexts)
         if len(given) != count:
             raise InputError(f"contexts: {len(given)} must be {count}, one for each decision")
-        allowed = None if eligible is None else list(eligible)
+        allowed = list(eligible) if isinstance(eligible, Iterator) else eligible
         return [self.ask(allowed, context=one) for one in given]
 
     def _require_unspent(self) -> None:

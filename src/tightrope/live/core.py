@@ -123,7 +123,7 @@ class Core:
     def reprice(self, seq: int, prices: Mapping[str, Any]) -> None:
         """Change prices from event ``seq`` on; tickets in flight keep their old prices."""
         controller = self.controller
-        arm = controller.number_of(prices["arm"])
+        arm = controller.given_number(prices["arm"])
         before = [None if isnan(one) else float(one) for one in controller.task.known_outcomes[arm]]
         controller.reprice(**prices)
         self._look_at_task()

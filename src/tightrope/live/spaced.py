@@ -17,13 +17,31 @@ from tightrope.problem.spaces import Value
 __all__ = ["PointController", "SpacedController", "by_place"]
 
 
-class SpacedController(Controller):
-    """A :class:`Controller` whose task has an ``Interval`` or a ``Box`` of arms."""
+class GridController(Controller):
+    """A controller over the grid of an interval or a box: no arm comes or goes."""
 
     @property
     def space(self) -> Space:
         """The interval or box."""
         return cast(Space, self.task.space)
+
+    def add_arm(self, name: str, **facts: Any) -> int:
+        """Not available: the arms are the numbers of the space."""
+        raise InputError(f"arm {name!r}: cannot be added to {self.space!r}")
+
+    def retire_arm(self, arm: Any) -> None:
+        """Not available: use ``eligible`` to leave numbers out."""
+        raise InputError(f"{self.space!r}: no number can be retired; use eligible for each request")
+
+    def reprice(
+        self, arm: Any, *, cost: float | None = None, penalty: Mapping[str, float] | None = None
+    ) -> None:
+        """As ``Controller.reprice``, for the nearest point of the grid."""
+        super().reprice(self.space.number_of(arm), cost=cost, penalty=penalty)
+
+
+class SpacedController(GridController):
+    """A :class:`Controller` whose task has an ``Interval`` or a ``Box`` of arms."""
 
     def _rows(self, eligible: object) -> list[int] | None:
         return None if eligible is None else self.space.within(eligible)
@@ -58,22 +76,8 @@ class SpacedController(Controller):
         """How often each number was tried and reported, for numbers that were."""
         return {self.space.value(k): count for k, count in enumerate(self.pulls) if count}
 
-    def add_arm(self, name: str, **facts: Any) -> int:
-        """Not available: the arms are the numbers of the space."""
-        raise InputError(f"arm {name!r}: cannot be added to {self.space!r}")
 
-    def retire_arm(self, arm: Any) -> None:
-        """Not available: use ``eligible`` to leave numbers out."""
-        raise InputError(f"arm {arm!r}: cannot be retired; use eligible, such as (0.5, 2.0)")
-
-    def reprice(
-        self, arm: Any, *, cost: float | None = None, penalty: Mapping[str, float] | None = None
-    ) -> None:
-        """As ``Controller.reprice``, for the nearest point of the grid."""
-        super().reprice(self.space.number_of(arm), cost=cost, penalty=penalty)
-
-
-class PointController(Controller):
+class PointController(GridController):
     """A controller over an interval or a box whose methods take and return places, from 0."""
 
     def __new__(cls, task: Any = None, *_: Any, **__: Any) -> Any:
@@ -87,13 +91,15 @@ class PointController(Controller):
 
     def number_of(self, arm: Any) -> int:
         """The place of a point: its place itself, or the one nearest to a number."""
-        if isinstance(arm, int):
-            return super().number_of(arm)
-        return cast(Space, self.task.space).number_of(arm)
+        return super().number_of(arm) if isinstance(arm, int) else self.given_number(arm)
+
+    def given_number(self, arm: Any) -> int:
+        """The place of the point nearest to a number."""
+        return self.space.number_of(arm)
 
     def numbers_of(self, eligible: Any) -> tuple[int, ...]:
         """The places of the points in a range."""
-        return tuple(cast(Space, self.task.space).within(eligible))
+        return tuple(self.space.within(eligible))
 
 
 def by_place(task: Any) -> type[Controller]:

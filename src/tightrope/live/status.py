@@ -12,6 +12,7 @@ from tightrope.live.core import Core, kept_ledger, when
 from tightrope.live.events import START, Row, event_of
 from tightrope.live.follower import state_before
 from tightrope.live.kinds import Asked, Quarantined
+from tightrope.live.learned import CurvePoint, PointSums, curve_of, point_sums
 from tightrope.live.ledger import Account, Ledger, TypeCounts, mix_changed
 from tightrope.live.log import events_of as chained
 from tightrope.live.log import rows_of
@@ -32,9 +33,11 @@ __all__ = [
     "events_of",
     "ledger_status",
     "refused_of",
+    "status_and_sums",
     "status_of",
     "ticket_of",
     "why_of",
+    "with_curve",
 ]
 
 
@@ -118,6 +121,7 @@ class CampaignStatus(AccountAmounts):
     at: str
     types: NotRequired[list[StatusType]]  # of requests, if the task has contexts
     mix_changed: NotRequired[bool]  # whether the types' shares among the last requests are new
+    curve: NotRequired[list[CurvePoint]]  # of one campaign over an interval: what was learned
 
 
 class RefusedReport(TypedDict):
@@ -177,6 +181,16 @@ def status_of(name: str, core: Core) -> CampaignStatus:
         "at": when(ledger.at).isoformat(),
         **types,  # type: ignore[typeddict-item]
     }
+
+
+def status_and_sums(name: str, core: Core) -> tuple[CampaignStatus, PointSums | None]:
+    """The status, and what ``with_curve`` adds to it outside of a turn."""
+    return status_of(name, core), point_sums(core.controller)
+
+
+def with_curve(status: CampaignStatus, sums: PointSums | None) -> CampaignStatus:
+    """The status of a campaign over an interval with the curve of its outcomes."""
+    return status if sums is None else {**status, "curve": curve_of(sums).points()}
 
 
 def _types(controller: TypedController, ledger: Ledger) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tightrope.live.core import Core
 from tightrope.live.events import Row, event_of, new, when
 from tightrope.live.kinds import Amended, Asked, Body, Expired, Quarantined, Told, Voided
 from tightrope.live.ledger import Open
+from tightrope.problem.spaces import Value
 
 __all__ = ["OWN_ID", "Past", "Ticket", "good_id", "id_of"]
 
@@ -50,27 +51,22 @@ class Ticket(NamedTuple):
     expires_at: datetime
     state: str = "open"  # or told, voided, expired, quarantined
     context: str | None = None  # the type of the request, where the task has contexts
-
-    @property
-    def value(self) -> float | tuple[float, ...]:
-        """The number of an arm over an interval; a tuple over a box."""
-        given = tuple(float(part) for part in self.arm.split(","))
-        return given[0] if len(given) == 1 else given
+    value: Value | None = None  # the arm's number in an interval; a tuple in a box
 
     @classmethod
     def of(cls, core: Core, id: str, found: Open) -> Ticket:
         """The ticket with this id, in flight or past."""
         arm = found.arm
         reserved = core.ledger.accounts[0].amount(found.reserved[0]) if found.reserved else 0.0
-        name, expires_at = core.controller.task.names[arm], when(found.expires_at)
-        return new(cls, (id, name, arm, reserved, expires_at, found.state, found.context))
+        task, expires_at = core.controller.task, when(found.expires_at)
+        value = None if task.space is None else task.space.value(arm)
+        facts = task.names[arm], arm, reserved, expires_at, found.state, found.context, value
+        return new(cls, (id, *facts))
 
     def table(self) -> dict[str, Any]:
         """The ticket as a JSON object."""
         table = {**self._asdict(), "expires_at": self.expires_at.isoformat()}
-        if self.context is None:
-            del table["context"]
-        return table
+        return {key: one for key, one in table.items() if one is not None}
 
 
 class Past(Open, kw_only=True):

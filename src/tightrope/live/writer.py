@@ -54,7 +54,7 @@ class Writer(ChangeWriter):
     def ask(
         self,
         ticket: str | None,
-        eligible: Sequence[int | str] | None,
+        eligible: Any,
         ttl: int | None = None,
         context: str | None = None,
     ) -> Ticket:
@@ -63,7 +63,7 @@ class Writer(ChangeWriter):
         ``ttl``: microseconds until it expires; default: the campaign's. ``context``: the type of
         the request.
         """
-        allowed = None if eligible is None else self._numbers(eligible)
+        allowed = None if eligible is None else self.core.controller.numbers_of(eligible)
         core, ledger = self.core, self.ledger
         if context is not None or core.types is not None:
             context = self._type_name(context)
@@ -130,12 +130,12 @@ class Writer(ChangeWriter):
     def check_ids(
         self,
         ids: Iterable[str | None],
-        eligible: Sequence[int | str] | None,
+        eligible: Any,
         ttl: int | None = None,
         contexts: Sequence[str | None] | None = None,
     ) -> None:
         """Raise if one of these ids is not valid."""
-        allowed = None if eligible is None else self._numbers(eligible)
+        allowed = None if eligible is None else self.core.controller.numbers_of(eligible)
         for at, one in enumerate(ids):
             context = None if contexts is None else contexts[at]
             if context is not None or self.core.types is not None:
@@ -143,16 +143,9 @@ class Writer(ChangeWriter):
             if one is not None:
                 self._repeated(one, allowed, ttl, context)
 
-    def _numbers(self, eligible: Sequence[int | str]) -> tuple[int, ...]:
-        if isinstance(eligible, str) or not isinstance(eligible, Iterable) or not len(eligible):
-            raise InputError(f"eligible = {shown(eligible)}: must be a list of arms")
-        return self.core.controller.numbers_of(eligible)
-
     # Reports.
 
-    def tell(
-        self, ticket: str, cost: Any, reward: Any, penalty: Any, arm: int | str | None = None
-    ) -> None:
+    def tell(self, ticket: str, cost: Any, reward: Any, penalty: Any, arm: Any = None) -> None:
         """Record the outcome of a ticket, once."""
         ledger, given, ticket = self.ledger, ticket, _plain(ticket)
         one = ledger.tickets.get(ticket)
@@ -180,9 +173,9 @@ class Writer(ChangeWriter):
         else:
             self._take(ticket, found, past, body)
 
-    def _acted(self, arm: int | str, decided: int) -> int:
+    def _acted(self, arm: Any, decided: int) -> int:
         """The arm that was pulled; it can differ if another system decides."""
-        number = int(self.core.controller.number_of(arm))  # True is an integer too
+        number = int(self.core.controller.given_number(arm))  # True is an integer too
         if number != decided and not self.core.settings.shadow:
             name = self.core.controller.arm_name(decided)
             raise InputError(f"arm = {shown(arm)}: must be {name!r}, the arm of the decision")

@@ -140,6 +140,7 @@ class Policy(ABC):
     forgetful: ClassVar[tuple[str, ...]] = ()
     colour: ClassVar[str | None] = None
     contextual: ClassVar[bool] = False  # whether it uses the types of requests, and chooses rows
+    spatial: ClassVar[bool] = False  # whether it uses that the arms are numbers
 
     colours: ClassVar[dict[str, str]] = {}  # by policy name, for all policies that have one
 

@@ -51,6 +51,7 @@ class SmoothScratch(NamedTuple):
 class SmoothResolve(Resolve):
     """``resolve`` for numbers; see :class:`Resolve`."""
 
+    spatial: ClassVar[bool] = True
     Scratch: ClassVar[type] = SmoothScratch
     seldom: ClassVar[tuple[str, ...]] = ("arms.more", "safest", "program", "curves")
 

@@ -55,6 +55,7 @@ class ZoomingLyOn(TypedLyOn):
     """``lyon`` for numbers; see :class:`LyOn`."""
 
     contextual: ClassVar[bool] = False
+    spatial: ClassVar[bool] = True
     Scratch: ClassVar[type] = Partition
     carried: ClassVar[tuple[str, ...]] = ()
     learned: ClassVar[Mapping[str, str]] = {**TypedLyapunov.learned, "end": ""}

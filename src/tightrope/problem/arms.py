@@ -311,7 +311,7 @@ def as_arms(arms: object) -> Sequence[Arm]:
         return arms
     if not isinstance(arms, Iterable):
         raise ProblemError(f"arms = {shown(arms)}: must be a list of arms")
-    arms = tuple(arms)
+    arms = arms if isinstance(arms, tuple) else tuple(arms)
     for k, arm in enumerate(arms, start=1):
         if not isinstance(arm, Arm):
             raise ProblemError(f"arm {k}: {shown(arm)} must be an Arm")

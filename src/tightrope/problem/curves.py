@@ -1,6 +1,7 @@
 """Distributions over a space of numbers: a function of the number, or arms at some of its points.
 
-Between two points the parameters of the distributions are interpolated linearly.
+Between two points the parameters of the distributions are interpolated linearly; of arms with
+observed rows, those of both are drawn, in proportion. Outside of the points the nearest one holds.
 """
 
 from __future__ import annotations
@@ -10,16 +11,35 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, cast
 
+import numpy as np
+
 from tightrope.errors import InputError, ProblemError
-from tightrope.problem.arms import Arm
-from tightrope.problem.distributions import Empirical
+from tightrope.problem.arms import Arm, row_columns
 from tightrope.problem.outcomes import Outcome
 from tightrope.problem.spaces import Space
-from tightrope.problem.values import shown
+from tightrope.problem.values import Floats, shown
 
-__all__ = ["Curve", "arms_over"]
+__all__ = ["Curve", "PointArms", "arms_over", "shares_over", "stated_arms"]
 
 Curve = Callable[..., Arm] | Mapping[Any, Arm]
+
+
+class PointArms(tuple[Arm, ...]):
+    """The arms of a grid, [K], and those given at some ``points``, each named after its place."""
+
+    points: tuple[Arm, ...]
+
+    @classmethod
+    def of(cls, arms: Sequence[Arm], points: Sequence[Arm]) -> PointArms:
+        """The arms of the grid and of the points."""
+        made = cls(arms)
+        made.points = tuple(points)
+        return made
+
+
+def stated_arms(arms: Sequence[Arm]) -> Sequence[Arm]:
+    """The arms as they were given: of an interval those of its points."""
+    return arms.points if isinstance(arms, PointArms) else arms
 
 
 def arms_over(space: Space, arm: object) -> tuple[Arm, ...]:
@@ -28,30 +48,31 @@ def arms_over(space: Space, arm: object) -> tuple[Arm, ...]:
     ``arm``: a function of the numbers, or arms by point.
     """
     if isinstance(arm, Mapping):
-        found = _between(space, arm)
-    elif callable(arm):
-        found = [arm(*point) for point in space.grid]
-    else:
+        return _between(space, arm)
+    if not callable(arm):
         raise ProblemError(f"arm = {shown(arm)}: must be a function, or arms by point")
+    found = [arm(*point) for point in space.grid]
     for name, one in zip(space.arms, found, strict=True):
         if not isinstance(one, Arm):
             raise ProblemError(f"arm at {name}: {shown(one)} must be an Arm")
-    return tuple(replace(one, name=name) for name, one in zip(space.arms, found, strict=True))
+    return _named(space, found)
 
 
-def _between(space: Space, given: Mapping[Any, Arm]) -> Sequence[Arm]:
+def _named(space: Space, arms: Sequence[Arm]) -> tuple[Arm, ...]:
+    return tuple(replace(one, name=name) for name, one in zip(space.arms, arms, strict=True))
+
+
+def _between(space: Space, given: Mapping[Any, Arm]) -> tuple[Arm, ...]:
     """Arms at some points of an interval, interpolated; in a box, all points must be given."""
     places = _places(space, given)
     if len(places) == len(space.grid) and set(places) == set(space.grid):
-        return [places[point] for point in space.grid]
+        return _named(space, [places[point] for point in space.grid])
     if space.side_count > 1:
         raise ProblemError(f"arms: {len(places)} points; must be the {len(space.grid)} of the grid")
-    [(low, high)] = space.ranges.values()
     points = sorted(point for (point,) in places)
-    if points[0] > low or points[-1] < high:
-        raise ProblemError(f"arms: at = {points[0]!r} to {points[-1]!r}: must reach from {low!r} to"
-                           f" {high!r}")  # fmt: skip
-    return [_interpolated(points, [places[p,] for p in points], x) for (x,) in space.grid]
+    arms = [replace(places[point,], name=repr(point)) for point in points]
+    found = [_interpolated(points, arms, x) for (x,) in space.grid]
+    return PointArms.of(_named(space, found), arms)
 
 
 def _places(space: Space, given: Mapping[Any, Arm]) -> dict[tuple[float, ...], Arm]:
@@ -71,13 +92,22 @@ def _places(space: Space, given: Mapping[Any, Arm]) -> dict[tuple[float, ...], A
     return found
 
 
+def shares_over(space: Space, points: Sequence[Arm]) -> Floats:
+    """The shares of the arms at some points in each arm of the grid, [K, points]."""
+    places = [float(arm.name) for arm in points]
+    numbers = [x for (x,) in space.grid]
+    return np.array([np.interp(numbers, places, row) for row in np.eye(len(places))]).T
+
+
 def _interpolated(points: Sequence[float], arms: Sequence[Arm], x: float) -> Arm:
-    right = min(bisect_right(points, x), len(points) - 1)
+    right = min(max(bisect_right(points, x), 1), len(points) - 1)
     low, high = points[right - 1], points[right]
-    share, (a, b) = (x - low) / (high - low), (arms[right - 1], arms[right])
+    share, (a, b) = min(max((x - low) / (high - low), 0.0), 1.0), (arms[right - 1], arms[right])
     if a.channels != b.channels:
         raise ProblemError(f"arm at {high!r}: has {', '.join(b.channels)}; must have"
                            f" {', '.join(a.channels)}, as at {low!r}")  # fmt: skip
+    if row_columns(a) and row_columns(b):
+        return _either(a, b, share)
     outcomes = [
         _mixed(one, other, share, f"arm at {high!r}, {channel}")
         for channel, one, other in zip(a.channels, a.outcomes, b.outcomes, strict=True)
@@ -89,9 +119,21 @@ def _interpolated(points: Sequence[float], arms: Sequence[Arm], x: float) -> Arm
     )
 
 
+def _either(a: Arm, b: Arm, share: float) -> Arm:
+    """An arm that draws the rows of ``b`` with a chance of ``share``, otherwise those of ``a``."""
+    if share in (0.0, 1.0):
+        return b if share else a
+    pairs = list(zip(row_columns(a), row_columns(b), strict=True))
+    columns = [np.append(one.values, other.values) for one, other in pairs]
+    first, second = pairs[0]
+    weights = np.append((1.0 - share) * first.chances, share * second.chances)
+    names = a.channels[2:] if isinstance(a.penalty, Mapping) else ()
+    return Arm.from_columns(a.name, columns, names, weights)
+
+
 def _mixed(one: Outcome, other: Outcome, share: float, place: str) -> Outcome:
     """A distribution of the same kind whose parameters lie between those of the two."""
-    if type(one) is not type(other) or isinstance(one, Empirical):
+    if type(one) is not type(other):
         allowed = f"a {type(one).__name__}, as at the point before"
         raise ProblemError(f"{place}: {shown(other)} must be {allowed}")
 

@@ -26,6 +26,7 @@ class LogOptions(TypedDict, total=False):
     penalty: str | Sequence[str] | Mapping[str, str] | None
     propensity: str | None
     context: str | None
+    interval: Any  # an Interval, or its ends
     limits: Mapping[str, float | str | Kind] | None
     scales: Scales | Mapping[str, float] | None
     name: str
@@ -53,7 +54,8 @@ class FromLogs:
         ``propensity``: the column with the probability of each choice, in (0, 1]. ``context``: the
         column with the type of each request. ``limits``: by name, as for a problem. A pull of an
         arm draws one of its rows with all outcomes, of the type of the request; propensities weight
-        the rows by 1 / propensity.
+        the rows by 1 / propensity. ``interval``: the lowest and highest arm, if arms are numbers
+        such as bids; the problem is then over an :class:`Interval`.
 
         ``scales``: the largest possible outcomes, a ``Scales`` or a mapping by name (cost, reward,
         the limits' names); by default the largest observed values, rounded up. ``drop_missing``

@@ -25,7 +25,7 @@ from tightrope.problem.arms import (
 from tightrope.problem.by_type import ByType, arms_by_type
 from tightrope.problem.changes import Change, standing_in, within
 from tightrope.problem.contexts import Types, shares_of
-from tightrope.problem.curves import Curve, arms_over
+from tightrope.problem.curves import Curve, PointArms, arms_over, stated_arms
 from tightrope.problem.distributions import Bernoulli
 from tightrope.problem.from_logs import FromLogs
 from tightrope.problem.known import Known
@@ -157,8 +157,11 @@ class Problem(Known, FromLogs, ByType):
         declared |= {"costs": costs, "known": known, "skip": skip, "space": space_of(space)}
         types = None if shares is None else Types(tuple(shares))
         task = Task(names, limits, scales, name, limit=limit, contexts=types, **declared)
+        ordered = in_order(arms, task)
+        if isinstance(arms, PointArms):
+            ordered = PointArms.of(ordered, [one.in_order(task) for one in arms.points])
         self.__dict__.update(
-            arms=in_order(arms, task),
+            arms=ordered,
             limit=task.limits,
             scales=task.scales,
             name=task.name,
@@ -473,7 +476,7 @@ class Problem(Known, FromLogs, ByType):
         """The columns of every arm that has rows, [2 + M], also after changes."""
         for arms in self.arms_by_phase:
             if not isinstance(arms, BernoulliArms):
-                yield from filter(None, map(row_columns, arms))
+                yield from filter(None, map(row_columns, stated_arms(arms)))
 
     @cached_property
     def row_count(self) -> int:

@@ -13,7 +13,7 @@ from tightrope.files import require_writable, whole_file, write_text
 from tightrope.problem.arms import Arm, row_columns
 from tightrope.problem.changes import Change, within
 from tightrope.problem.contexts import ARM_KEYS, shares_of
-from tightrope.problem.curves import arms_over
+from tightrope.problem.curves import arms_over, stated_arms
 from tightrope.problem.distributions import outcome_from_toml
 from tightrope.problem.limits import as_limit
 from tightrope.problem.named import channel_names
@@ -198,6 +198,8 @@ def _read_points(tables: object, laws: KnownLaws) -> dict[Any, Arm]:
         if "at" not in table:
             raise ProblemError(f"arm {k}: must have at, its place in the space")
         place = tuple(table["at"]) if isinstance(table["at"], list) else table["at"]
+        if place in found:
+            raise ProblemError(f"arm {k}: at = {shown(table['at'])}: is given twice")
         found[place] = _read_arm({key: table[key] for key in table if key != "at"}, k, laws)
     return found
 
@@ -291,7 +293,8 @@ def problem_text(problem: Problem, file: str | None = None) -> str:
     if problem.typed:
         head["contexts"] = dict(problem.shares)
         return "".join([entries_text(head), *_typed_texts(problem, counts=counts)]).lstrip()
-    texts = [entries_text(head), *arm_texts(problem.arms, "arms", task, counts=counts)]
+    arms = stated_arms(problem.arms)
+    texts = [entries_text(head), *arm_texts(arms, "arms", task, counts=counts)]
     for change in problem.changes:
         entries = {"at": change.at, "absent": list(change.absent)}
         texts.append(f"\n[[changes]]\n{entries_text(entries)}")
@@ -314,7 +317,7 @@ def save_problem(problem: Problem, target: str) -> list[str]:
     counts = {
         f"{arm.name}{where}": len(columns[0].values)
         for where, arms in zip(wheres, problem.arms_by_phase, strict=True)
-        for arm in arms
+        for arm in stated_arms(arms)
         if (columns := row_columns(arm))
     }
     with whole_file(beside) as file:

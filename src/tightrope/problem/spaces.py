@@ -133,7 +133,8 @@ class Space(Sequence[str]):
             value = [_as_float(part) for part in value.split(",")]
         several = value if isinstance(value, Sequence | np.ndarray) else [value]
         if len(several) != self.side_count:
-            allowed = f"{self.side_count} numbers: {', '.join(self.ranges)}"
+            count = "a number" if self.side_count == 1 else f"{self.side_count} numbers"
+            allowed = f"{count}: {', '.join(self.ranges)}"
             raise InputError(f"{place} = {shown(value)}: must be {allowed}")
         try:
             return tuple(number(one, place) for one in several)

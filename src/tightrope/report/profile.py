@@ -41,7 +41,8 @@ def print_profile(found: Profile) -> None:
     if found.limits:
         kept = [*(one.keeps for one in arms), ""]
         columns.append(names("keeps the limits", kept))
-    title = f"{found.rows:,} rows, {len(found.arms):,} arms; ± is half of a 95 % interval"
+    what = "arms" if found.interval is None else f"points of {found.interval}"
+    title = f"{found.rows:,} rows, {len(found.arms):,} {what}; ± is half of a 95 % interval"
     left = len(found.arms) - len(arms)
     notes = [f"and {left:,} more arms"] if left else []
     ends = [False] * (len(arms) - 1) + [True, False]

@@ -17,6 +17,7 @@ import msgspec
 from tightrope.changes import CHANGES, CampaignChange, name_of
 from tightrope.errors import ConflictError, HaltedError, InputError, NotFoundError, TightropeError
 from tightrope.live.core import Core, when
+from tightrope.live.learned import PointSums
 from tightrope.live.log import lines_of
 from tightrope.live.status import (
     CampaignStatus,
@@ -24,9 +25,10 @@ from tightrope.live.status import (
     amounts_of,
     events_of,
     refused_of,
-    status_of,
+    status_and_sums,
     ticket_of,
     why_of,
+    with_curve,
 )
 from tightrope.live.stores import Store
 from tightrope.policies.naming import known_policies
@@ -177,14 +179,17 @@ async def metrics_page(asked: CampaignCall) -> Answer:
 
 
 @lru_cache(maxsize=1000)
-def status_look(name: str) -> Callable[[Core], CampaignStatus]:
+def status_look(name: str) -> Callable[[Core], tuple[CampaignStatus, PointSums | None]]:
     """The function that reads a campaign's status; one per name, so that requests share a look."""
-    return partial(status_of, name)
+    return partial(status_and_sums, name)
 
 
 async def answer_status(asked: CampaignCall, status: int = 200) -> Answer:
     """The status of a campaign."""
-    return as_json(await asked.look(status_look(asked.name)), status)
+    found, sums = await asked.look(status_look(asked.name))
+    if sums is not None:
+        found = await asked.app.service.read(with_curve, found, sums)
+    return as_json(found, status)
 
 
 @route("GET", "/v1/campaigns", "The campaigns that the key may read, with their status",
@@ -203,7 +208,7 @@ async def list_campaigns(asked: CampaignCall) -> Answer:
     first = 0 if after is None else names.index(after) + 1
     for name in names[first : first + limit]:
         try:
-            found.append(await service.look(name, status_look(name)))
+            found.append((await service.look(name, status_look(name)))[0])
         except TightropeError as error:
             found.append(wire.HaltedCampaign(name, "halted", wire.one_line(error)))
     return as_json({"campaigns": found})
@@ -223,7 +228,8 @@ async def create(asked: CampaignCall) -> Answer:
     settings, controller = await asked.look(lambda core: (core.settings, core.controller))
     budget, policy = controller.budget, controller.policy
     notices = list(notices_of(asked.name, task, settings, budget, policy))
-    return as_json({**await asked.look(status_look(asked.name)), "notices": notices}, 201)
+    status, _ = await asked.look(status_look(asked.name))
+    return as_json({**status, "notices": notices}, 201)
 
 
 def made_campaign(service: Service, name: str, who: str, wanted: wire.NewCampaign) -> Task | None:

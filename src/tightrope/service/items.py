@@ -30,6 +30,10 @@ __all__ = ["ITEMS", "RequestItem"]
 
 LONGEST_TTL = 100 * 365 * 86400.0  # seconds
 TYPE = Meta(description="the type of the request; only in a campaign with contexts")
+ELIGIBLE = Meta(
+    description="arms by name or number; over an interval its lowest and highest number, over a box"
+    " such pairs by name; all if left out"
+)
 TICKET = said_of("", "Ticket", TICKET_SCHEMA, name="ticket")
 OneTtl = Annotated[
     float, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": LONGEST_TTL})
@@ -58,7 +62,7 @@ class DecisionRequest(RequestItem):
     roles = ("decide",)
     answers = DecisionAnswer
     id: Annotated[str, TICKET] | None = None
-    eligible: list[int | str] | None = None  # arms by name or number; all if left out
+    eligible: Annotated[list[int | float | str] | dict[str, list[float]], ELIGIBLE] | None = None
     ttl_s: OneTtl | None = None  # seconds after which this ticket expires
     context: Annotated[str, TYPE] | None = None
 
@@ -102,7 +106,8 @@ class ReportRequest(RequestItem):
     cost: AnyCost = None
     reward: AnyReward = None
     penalty: AnyPenalty = None
-    arm: int | str | None = None  # the arm that was pulled, where another system acts
+    # The arm that was pulled, where another system acts; its number in an interval or a box.
+    arm: int | float | str | list[float] | None = None
 
     def do(self, writer: Writer, place: str = "") -> Any:
         writer.tell(self.id, self.cost, self.reward, self.penalty, self.arm)

@@ -61,6 +61,10 @@ class DecisionAnswer(Struct, omit_defaults=True):
     expires_at: datetime
     state: Annotated[str, Meta(description="open, told, voided, expired or quarantined")]
     context: Annotated[str | None, Meta(description="the type of the request, if any")] = None
+    value: Annotated[
+        float | list[float] | None,
+        Meta(description="the arm's number in an interval; one for each side of a box"),
+    ] = None
     status: int | UnsetType = UNSET
 
 

@@ -10,17 +10,9 @@ from typing import Annotated, Any
 from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
 from tightrope.shell.files import after_the_work
-from tightrope.shell.named import by_name, limits_of
+from tightrope.shell.named import by_name, ends_of, limits_of, number_or_text
 from tightrope.shell.options import Json
 from tightrope.shell.output import answer, say
-
-
-def number_or_column(text: str) -> str | float:
-    """A number for all rows, or the name of a column."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -33,12 +25,14 @@ class LogColumns:
     penalty COLUMN: column with a penalty; default the names of the limits
     propensity COLUMN: column with the probability of the logged choice, in (0, 1]
     context COLUMN: column with the type of the request, such as a country
+    interval LOW,HIGH: the arms are numbers from LOW to HIGH, such as bids; neighbours behave alike
     drop_missing: leave out rows with a missing value
     """
 
     arm: str | None = None
-    cost: Annotated[str | float | None, Argument(read=number_or_column)] = None
-    reward: Annotated[str | float | None, Argument(read=number_or_column)] = None
+    interval: Annotated[tuple[float, float] | None, Argument(read=ends_of)] = None
+    cost: Annotated[str | float | None, Argument(read=number_or_text)] = None
+    reward: Annotated[str | float | None, Argument(read=number_or_text)] = None
     penalty: Sequence[str] = ()
     propensity: str | None = None
     context: str | None = None
@@ -75,6 +69,7 @@ def fit(
 
     tightrope fit log.csv --arm model --cost usd --reward score --limit bad=5%/pull -o router.toml
     tightrope fit log.csv --arm model --cost 1 --reward score --context country -o router.toml
+    tightrope fit log.csv --arm bid --interval 0,5 --cost paid --reward sale -o auction.toml
     tightrope fit export.jsonl --format campaign -o router.toml --profile log.html
 
     log: a .csv, .parquet or exported .jsonl file

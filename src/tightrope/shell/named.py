@@ -18,6 +18,23 @@ def named(text: str) -> str:
     return text
 
 
+def number_or_text(text: str) -> str | float:
+    """A number; other text, such as the name of a column, as it is."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def ends_of(text: str) -> tuple[float, float]:
+    """The ends of an interval, ``LOW,HIGH``."""
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} must read LOW,HIGH, two numbers") from None
+    return low, high
+
+
 def by_name(
     texts: Sequence[str],
     option: str,

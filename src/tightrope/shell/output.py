@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tightrope
+from tightrope.formats import finite
 from tightrope.names import in_text, one_line
 
 
@@ -29,8 +30,8 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON on standard output."""
-    print(json.dumps(value, indent=2, allow_nan=False))
+    """Print a value as JSON on standard output; a number that is not finite is null."""
+    print(json.dumps(finite(value), indent=2, allow_nan=False))
 
 
 def say(line: str) -> None:

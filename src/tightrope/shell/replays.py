@@ -11,12 +11,11 @@ from typing import Annotated, Any
 import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
-from tightrope.shell.fits import number_or_column
-from tightrope.shell.named import by_name, limits_of
+from tightrope.shell.named import by_name, ends_of, limits_of, number_or_text
 from tightrope.shell.options import Json, LearnFrom, PolicyNames, Weight, learned
 from tightrope.shell.output import answer, say
 
-Column = Annotated[str | float, Argument("COLUMN|NUMBER", read=number_or_column)]
+Column = Annotated[str | float, Argument("COLUMN|NUMBER", read=number_or_text)]
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -29,6 +28,7 @@ class Recorded:
     penalty COLUMN: column with a penalty
     propensity COLUMN: column with the probability of the logged choice, in (0, 1]
     context COLUMN: column with the type of the request, such as a country
+    interval LOW,HIGH: the arms are numbers, which only plan can simulate
     uniform: every arm was equally likely in the log
     drop_missing: leave out rows with a missing value
     without ARM: leave out the rows of this arm
@@ -37,6 +37,7 @@ class Recorded:
     """
 
     arm: str
+    interval: Annotated[tuple[float, float] | None, Argument(read=ends_of)] = None
     cost: Column
     reward: Column
     penalty: Sequence[str] = ()
@@ -62,9 +63,12 @@ class Recorded:
         import numpy as np
 
         from tightrope.data.offpolicy import equally_likely
+        from tightrope.data.replays import require_names
 
         self.require_one_way()
-        others = ("row", "uniform", "without")
+        if self.interval is not None:
+            require_names(tightrope.Interval(*self.interval, name=self.arm))
+        others = ("interval", "row", "uniform", "without")
         columns = {key: value for key, value in vars(self).items() if key not in others}
         log = tightrope.read_log(path, **columns)
         if self.row is not None:

@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.formats import NOTHING, Money, count, number, percent
-from tightrope.problem import Task
+from tightrope.problem import Interval, Task
 from tightrope.service.pages.curves import Floats, Totals, mean_band, shares
 from tightrope.service.pages.history import View
 from tightrope.service.pages.mixture import VIEWS, best_of, colours_of, ranking
 from tightrope.service.pages.rate_words import RateWords
 
 __all__ = [
-    "MOST_ARMS", "ArmFacts", "BestArm", "arms_of", "best_arm", "best_text", "mixture_text",
-    "outcome_texts", "outcome_words", "width",
+    "LEAST_SHARE", "MOST_ARMS", "ArmFacts", "BestArm", "arms_of", "best_arm", "best_text",
+    "mixture_text", "outcome_texts", "outcome_words", "width",
 ]  # fmt: skip
 
 MOST_ARMS = 24  # in the table
@@ -122,7 +122,7 @@ def best_arm(view: View) -> BestArm:
     recent = percent(_recent(view)[k])
     only = mixture[1][k] >= 1.0 - LEAST_SHARE
     best = "the best by itself" if only else f"{percent(mixture[1][k])} of the best mixture"
-    return BestArm(view.task.names[k], f"{best} · {recent} of recent pulls")
+    return BestArm(_arm_name(view, k), f"{best} · {recent} of recent pulls")
 
 
 def best_text(view: View) -> str:
@@ -137,6 +137,12 @@ def best_text(view: View) -> str:
 
 def mixture_text(view: View, shares: Sequence[float]) -> str:
     """A mixture in words, the largest shares [K] first."""
-    parts = [(share, view.task.names[k]) for k, share in enumerate(shares)]
+    parts = [(share, _arm_name(view, k)) for k, share in enumerate(shares)]
     listed = sorted((one for one in parts if one[0] >= LEAST_SHARE), reverse=True)
     return ", ".join(f"{percent(share)} {name}" for share, name in listed[:4])
+
+
+def _arm_name(view: View, k: int) -> str:
+    """An arm's name; over an interval with that of its number, such as bid 0.6."""
+    space, name = view.task.space, view.task.names[k]
+    return f"{space.name} {name}" if isinstance(space, Interval) else name

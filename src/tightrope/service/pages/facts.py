@@ -7,6 +7,7 @@ from math import isfinite
 
 from tightrope.formats import NOTHING, Money, age, count, moment, number, percent, span
 from tightrope.service.pages.arm_facts import MOST_ARMS, arms_of, best_arm, best_text, width
+from tightrope.service.pages.curve_facts import curve_facts
 from tightrope.service.pages.history import Point, View
 from tightrope.service.pages.limit_words import limits_of
 from tightrope.service.pages.mixture import best_of
@@ -25,6 +26,7 @@ class Facts:
         self.view, self.status = view, view.status
         self.money = Money(self.status["budget"], unit)
         self.limits, self.arms = limits_of(view, unit), arms_of(view, unit)
+        self.curve = curve_facts(view, unit)
         self.more_arms = max(view.task.arm_count - MOST_ARMS, 0)
         self.types = type_rows(view, unit)
         self.more_types = max(len(view.status.get("types", ())) - MOST_TYPES, 0)

@@ -26,6 +26,7 @@ from tightrope.live.core import CampaignSettings, Core
 from tightrope.live.creation import notices_of
 from tightrope.live.events import Event, Row, event_of
 from tightrope.live.kinds import Amended, Expired, Quarantined, Told
+from tightrope.live.learned import LearnedCurve, curve_of, point_sums
 from tightrope.live.ledger import Account, Open
 from tightrope.live.log import events_of
 from tightrope.live.outlook import Outlook
@@ -114,6 +115,7 @@ class View:
     estimate: EndEstimate | None = None  # included in the outlook
     error: str | None = None  # why the campaign cannot be followed any further
     notices: tuple[str, ...] = ()  # before the first report: warnings for its creator
+    curve: LearnedCurve | None = None  # over an interval; ``means`` are then its own
 
 
 @dataclass
@@ -334,6 +336,8 @@ class History:
         now, points = self.now, self.curve.points
         assert now is not None
         controller, seq = now.controller, now.point.seq
+        sums = point_sums(controller) if now.status["told"] else None
+        curve = None if sums is None else curve_of(sums)
         outlook, estimate = controller.outlook(DOUBT), None
         if self._estimates is not None:
             self._estimates.wanted(self.name, controller, outlook)
@@ -348,7 +352,8 @@ class History:
             points=(*(points[:-1] if points and points[-1].seq == seq else points), now.point),
             generation=self.curve.generation,
             oldest=now.oldest,
-            means=controller.means,
+            means=controller.means if curve is None else curve.mean.tolist(),
+            curve=curve,
             means_by_type=getattr(controller, "means_by_type", {}),
             quarantine=now.quarantine,
             troubles=tuple(reversed(self.troubles)),

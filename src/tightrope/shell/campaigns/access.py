@@ -16,7 +16,7 @@ from tightrope.errors import InputError
 from tightrope.shell.campaigns import tables
 from tightrope.shell.commands import Argument
 from tightrope.shell.fits import LogColumns
-from tightrope.shell.named import by_name, named
+from tightrope.shell.named import by_name, named, number_or_text
 from tightrope.shell.options import CampaignName, Json, StoreName, TrustPolicy
 from tightrope.shell.output import answer
 
@@ -115,8 +115,19 @@ def task_of(campaign: tightrope.Campaign) -> tightrope.Task:
 
 def arm_of(campaign: tightrope.Campaign, text: str) -> int | str:
     """An arm by its name, or by its number where no arm has that name."""
-    names = task_of(campaign).names
-    return int(text) if text.isdecimal() and text not in names else text
+    task = task_of(campaign)
+    plain = task.space is not None or text in task.names or not text.isdecimal()
+    return text if plain else int(text)
+
+
+def eligible_of(campaign: tightrope.Campaign, words: Sequence[str] | None) -> Any:
+    """The arms that may be pulled; over an interval LOW HIGH, over a box NAME=LOW,HIGH each."""
+    if words is None or (space := task_of(campaign).space) is None:
+        return None if words is None else [arm_of(campaign, text) for text in words]
+    if space.side_count == 1:
+        return [number_or_text(word) for word in words]
+    pairs = (word.partition("=") for word in words)
+    return {name: [number_or_text(one) for one in ends.split(",")] for name, _, ends in pairs}
 
 
 def types_of(text: str) -> list[str]:

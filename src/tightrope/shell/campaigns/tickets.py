@@ -24,6 +24,7 @@ from tightrope.shell.campaigns.access import (
     TicketId,
     arm_of,
     brief,
+    eligible_of,
     opened,
     past_of,
     penalty_of,
@@ -137,9 +138,11 @@ def ask(
     tightrope campaign ask router.db november
     tightrope campaign ask router.db november --context math
     tightrope campaign ask router.db november --eligible haiku sonnet --json
+    tightrope campaign ask auctions.db november --eligible 0.5 2.0
 
     id: your own id for this decision
-    eligible ARM: arms that may be pulled this time, by name or number; default all
+    eligible ARM: arms that may be pulled this time, by name or number; over an interval its
+        lowest and highest number, over a box NAME=LOW,HIGH for a side; default all
     context NAME: type of the request, if the task has types; with --count one for all, or one each
     count: number of tickets; fewer if the budget ends
     expire_after SECONDS: time to wait for the report; default the campaign's
@@ -152,7 +155,7 @@ def ask(
         raise InputError(f"--context {context[-1]}: {allowed}, not {len(kinds)} times")
     out = sys.stdout
     with opened(at) as campaign:
-        arms = None if eligible is None else [arm_of(campaign, text) for text in eligible]
+        arms = eligible_of(campaign, eligible)
         wanted: dict[str, Any] = {"eligible": arms, "expire_after": expire_after}
         if count is None:
             tickets = [campaign.ask(id, **wanted, context=kinds[0] if kinds else None)]

@@ -43,6 +43,8 @@ def status(at: AtCampaign) -> int:
         with opened(at) as campaign:
             found, controller = campaign.status(), campaign.refreshed().controller
             task, means = controller.task, controller.means
+        if "curve" in found:  # a number informs about its neighbours
+            means = [[one[0] for one in point["outcomes"].values()] for point in found["curve"]]
     except PolicyError as error:
         return _ledger_alone(at, str(error))
     return answer(at.json, found, lambda: tables.print_status(found, task, means))

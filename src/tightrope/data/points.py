@@ -1,0 +1,120 @@
+"""A log of numbers, such as bids, over few points of its interval: a smooth fit of its rows.
+
+The rows of neighbouring numbers are gathered at a point, the mean of their numbers; between two
+points a pull draws rows of either, so means are linear. The number of points is the one that
+predicts held-out rows best: half of the rows predict the other half. Letters: K numbers of the
+grid, J points, C outcomes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tightrope.data.log import Log
+from tightrope.errors import InputError, LogWarning
+from tightrope.problem import Interval, Problem
+from tightrope.problem.curves import stated_arms
+from tightrope.problem.values import Floats
+
+__all__ = ["at_points", "over_points"]
+
+COUNTS = (2, 3, 5, 9, 17, 33)  # of points
+LEAST_ROWS = 30  # of a point, on average
+FAR = 0.1  # of the interval without rows at an end, from which to warn
+Places = npt.NDArray[np.int64]
+
+
+def over_points(log: Log) -> Log:
+    """The log whose arms are points of its interval; raises if all rows have the same number."""
+    space = log.space
+    assert space is not None
+    numbers, counts = np.array(space.axes[0]), log.counts
+    if np.count_nonzero(counts) < 2:
+        raise InputError(
+            f"arm {space.name!r}: every row has {log.arms[int(counts.argmax())]}; must have"
+            " different numbers"
+        )
+    groups = _best_groups(log, numbers)
+    used = np.unique(groups[counts > 0])
+    _warn_of_ends(space, numbers[counts > 0])
+    centres = _means(groups, counts, counts * numbers)[used]
+    places = [int(np.abs(numbers - centre).argmin()) for centre in centres]
+    chosen = np.searchsorted(used, groups[log.chosen])
+    return replace(log, arms=tuple(space.arms[k] for k in places), chosen=chosen)
+
+
+def _warn_of_ends(space: Interval, seen: Floats) -> None:
+    """Warn if an end of the interval has no rows."""
+    width = FAR * (space.high - space.low)
+    ends = [f"below {seen[0]:g}"] if seen[0] - space.low > width else []
+    ends += [f"above {seen[-1]:g}"] if space.high - seen[-1] > width else []
+    if ends:
+        text = f"{space.name}: no rows {' or '.join(ends)}; there the nearest rows are drawn"
+        warnings.warn(text, LogWarning, stacklevel=5)
+
+
+def _best_groups(log: Log, numbers: Floats) -> Places:
+    """The group of every number, [K], of the division that predicts held-out rows best."""
+    counts, most = log.counts, max(2, len(log) // LEAST_ROWS)
+    halves = np.random.default_rng(0).permutation(len(log)) % 2
+    sums = [_sums(log, halves == half, len(numbers)) for half in (0, 1)]
+    varied = np.ptp(log.outcomes, axis=1) > 0.0
+    scales = np.where(varied, log.outcomes.var(axis=1), np.inf)
+    best, found = np.inf, np.zeros(len(numbers), np.int64)
+    for count in COUNTS:
+        groups = _groups(counts, count)
+        if count > most or len(np.unique(groups[counts > 0])) < 2:
+            continue
+        error = sum(_error(groups, numbers, sums[half], sums[1 - half], scales) for half in (0, 1))
+        if error < best:
+            best, found = error, groups
+    return found if np.isfinite(best) else np.asarray(np.arange(len(numbers)))
+
+
+def _groups(counts: Places, count: int) -> Places:
+    """Numbers in order, divided into so many groups with about as many rows each, [K]."""
+    middle = np.cumsum(counts) - counts / 2
+    return np.asarray(np.minimum(count * middle / counts.sum(), count - 1).astype(np.int64))
+
+
+def _sums(log: Log, rows: npt.NDArray[np.bool_], count: int) -> Floats:
+    """Of some rows the number, and the sums of the outcomes, by number, [1 + C, K]."""
+    columns = [np.ones(len(log)), *log.outcomes]
+    return np.array([np.bincount(log.chosen[rows], one[rows], count) for one in columns])
+
+
+def _means(groups: Places, weights: Floats | Places, sums: Floats) -> Floats:
+    """The mean of each group."""
+    return np.asarray(np.bincount(groups, sums) / np.maximum(np.bincount(groups, weights), 1e-300))
+
+
+def _error(groups: Places, numbers: Floats, seen: Floats, other: Floats, scales: Floats) -> float:
+    """The squared error of the rows in ``other`` as predicted by those ``seen``, up to a constant.
+
+    It is infinite if a group has no rows that are seen.
+    """
+    some = np.bincount(groups, seen[0]) > 0
+    if not some[np.unique(groups[(seen + other)[0] > 0])].all():
+        return float("inf")
+    centres = _means(groups, seen[0], seen[0] * numbers)[some]
+    total = 0.0
+    for mine, theirs, scale in zip(seen[1:], other[1:], scales, strict=True):
+        guess = np.interp(numbers, centres, _means(groups, seen[0], mine)[some])
+        total += float(guess @ (guess * other[0] - 2.0 * theirs)) / scale
+    return total
+
+
+def at_points(problem: Problem) -> Problem:
+    """A problem over an interval as one with the arms at its points; any other unchanged.
+
+    Means are linear between the points, so both have the same best mixture.
+    """
+    if problem.space is None:
+        return problem
+    arms: Any = tuple(stated_arms(problem.arms))
+    return replace(problem, arms=arms, space=None)

@@ -1,0 +1,207 @@
+"""Logs of numbers: reading, the points of a fit, its problem, plans, and why there is no replay."""
+
+from __future__ import annotations
+
+from contextlib import redirect_stdout
+
+import numpy as np
+import pytest
+
+from tightrope import (
+    Arm,
+    Interval,
+    Limit,
+    Problem,
+    Scales,
+    load_problem,
+    open_campaign,
+    oracle,
+    read_log,
+    replay,
+)
+from tightrope.cli import main
+from tightrope.data.draws import Draws
+from tightrope.data.fitting import fit
+from tightrope.data.points import over_points
+from tightrope.data.profile import profile
+from tightrope.errors import InputError, LogWarning
+from tightrope.problem.curves import stated_arms
+
+SALE = 0.25
+LIMITS = {"dollars": Limit(1.2, per="reward")}
+
+
+def auctions(rows, bids=None):
+    """A log of bids in second-price auctions against one uniform bid."""
+    luck = np.random.default_rng(1)
+    bid = luck.random(rows) if bids is None else luck.choice(bids, rows)
+    other = luck.random(rows)
+    won = other < bid
+    sale = won & (luck.random(rows) < SALE)
+    return {"bid": bid, "dollars": np.where(won, other, 0.0), "sale": sale.astype(float)}
+
+
+def fitted(log, **more):
+    given = {"arm": "bid", "interval": (0, 1), "cost": 1, "reward": "sale", "limits": LIMITS}
+    return fit(log, **{**given, **more})
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def test_numbers_are_rounded_to_the_grid():
+    log = read_log(
+        {"bid": [0.2, 0.74, 1.0], "paid": [1, 1, 2]},
+        arm="bid",
+        cost="paid",
+        reward="bid",
+        interval=Interval(0, 1, name="bid", points=5),
+    )
+    assert log.arms == ("0", "0.25", "0.5", "0.75", "1")
+    assert log.chosen.tolist() == [1, 3, 4]
+    assert log.outcomes[1].tolist() == [0.2, 0.74, 1.0]
+    assert log.space.name == "bid"
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        ({"interval": (0, 0.5)}, "row 1 .*'bid': arm = 0.7: must lie in the interval, from 0.0 to"),
+        ({"interval": 3}, "interval = 3: must be two numbers, low and high"),
+        ({"interval": (1, 0)}, "bid: low = 1.0: must be below high = 0.0"),
+        ({"context": "kind"}, "context = 'kind': must be left out beside an interval"),
+        ({"arm": "kind"}, "row 1 .*'kind': 'a' must be a number"),
+    ],
+)
+def test_a_wrong_interval_is_refused_in_one_line(more, line):
+    log = {"bid": [0.7, 0.1], "sale": [0, 1], "kind": ["a", "b"]}
+    given = {"arm": "bid", "cost": 1, "reward": "sale", "interval": (0, 1)}
+    with pytest.raises(InputError, match=line) as told:
+        read_log(log, **{**given, **more})
+    assert "\n" not in str(told.value)
+
+
+def test_rows_without_a_number_can_be_dropped():
+    log = {"bid": [0.7, float("nan"), 0.1], "sale": [0, 1, 1], "chance": [0.5, 0.5, 0.25]}
+    given = {"arm": "bid", "cost": 1, "reward": "sale", "interval": (0, 1), "propensity": "chance"}
+    with pytest.raises(InputError, match="arm is missing"):
+        read_log(log, **given)
+    with pytest.warns(LogWarning, match="1 of 3 rows are dropped"):
+        found = read_log(log, **given, drop_missing=True)
+    assert found.chosen.tolist() == [70, 10]
+    assert found.propensity.tolist() == [0.5, 0.25]
+
+
+# --- the fit --------------------------------------------------------------------------------------
+
+
+def test_more_rows_give_more_points():
+    counts = [len(over_points(read_log(auctions(n), arm="bid", cost=1, reward="sale",
+                                       penalty="dollars", interval=(0, 1))).arms)
+              for n in (100, 1000, 20_000)]  # fmt: skip
+    assert counts[0] < counts[1] < counts[2]
+
+
+def test_a_fit_finds_the_best_bid_of_an_auction():
+    # A bid b earns SALE b and pays b^2 / 2: the best one is 2 SALE 1.2 = 0.6, which earns 0.15.
+    problem = fitted(auctions(40_000)).problem
+    best = oracle(problem)
+    assert problem.space == Interval(0, 1, name="bid")
+    assert best.reward_rate == pytest.approx(SALE * 0.6, rel=0.06)
+    share = dict(zip(best.arm_names, best.pull_share, strict=True))
+    assert sum(float(bid) * part for bid, part in share.items()) == pytest.approx(0.6, abs=0.06)
+
+
+def test_few_numbers_are_the_points():
+    assert fitted(auctions(900, [0.05, 0.45, 0.95])).log.arms == ("0.05", "0.45", "0.95")
+
+
+def test_a_profile_is_about_the_points():
+    made = fitted(auctions(3000))
+    found = profile(made)
+    assert found.interval == "bid"
+    assert [one.name for one in found.arms] == list(made.log.arms)
+    assert sum(one.rows for one in found.arms) == 3000
+    assert found.reward_rate == pytest.approx(oracle(made.problem).reward_rate, rel=1e-9)
+
+
+def test_a_log_that_says_nothing_about_an_end_is_warned_of():
+    log = auctions(600)
+    log["bid"] = 0.3 + 0.3 * log["bid"]
+    with pytest.warns(LogWarning, match=r"bid: no rows below 0.3 or above 0.6; there the nearest"):
+        problem = fitted(log).problem
+    assert problem.arms[0].reward.mean == problem.arms[25].reward.mean
+    with pytest.raises(InputError, match=r"arm 'bid': every row has 0.5; must have different"):
+        fitted({**log, "bid": np.full(600, 0.5)})
+
+
+def test_a_fit_is_saved_with_each_row_once(tmp_path):
+    problem = fitted(auctions(3000)).problem
+    files = problem.save(tmp_path / "auction.toml")
+    assert len(files) == 2
+    assert problem.row_count == 3000
+    assert (tmp_path / "auction.toml").read_text().count("[[arms]]") < 40
+    assert load_problem(tmp_path / "auction.toml") == problem
+
+
+def test_between_points_with_rows_both_are_drawn():
+    low = Arm.from_rows("low", [(1, 0, 0), (1, 1, 0)])
+    high = Arm.from_rows("high", [(2, 1, 1)])
+    space = Interval(0, 4, points=5)
+    problem = Problem(space, arm={1: low, 3: high}, limit=0.5, scales=Scales(cost=2))
+    assert [arm.cost.mean for arm in problem.arms] == pytest.approx([1, 1, 1.5, 2, 2])
+    assert problem.arms[2].reward.chances.tolist() == [0.25, 0.25, 0.5]
+    assert Problem.from_toml(problem.to_toml()) == problem
+
+
+def test_draws_of_a_log_are_whole_curves():
+    problem = fitted(auctions(500)).problem
+    draws = Draws.of(problem, 3, 7)
+    for drawn, moments in zip(draws.problems(), draws.moments(), strict=True):
+        assert len(stated_arms(drawn.arms)) == len(stated_arms(problem.arms))
+        np.testing.assert_allclose(drawn.moments.reward, moments.reward, rtol=1e-9)
+        np.testing.assert_allclose(drawn.moments.penalty, moments.penalty, rtol=1e-9)
+        bends = np.abs(np.diff(drawn.moments.reward, 2)) > 1e-12
+        assert bends.sum() <= 2 * len(stated_arms(problem.arms))
+
+
+def test_an_exported_campaign_is_fitted_as_an_interval(tmp_path):
+    task = fitted(auctions(300)).problem.task
+    campaign = open_campaign(tmp_path / "a.db", "a", task=task, budget=400, policy="uniform-random")
+    for bid, dollars, sale in zip(*(auctions(100).values()), strict=True):
+        ticket = campaign.ask()
+        campaign.tell(ticket, cost=1, reward=sale, penalty=dollars * (ticket.value > bid))
+    campaign.disconnect()
+    with (tmp_path / "a.jsonl").open("w") as file, redirect_stdout(file):
+        assert main(["campaign", "export", str(tmp_path / "a.db"), "a"]) == 0
+    found = fit(tmp_path / "a.jsonl")
+    assert found.problem.space == task.space
+    assert len(found.log) == 100
+
+
+# --- plans, and no replay -------------------------------------------------------------------------
+
+
+def test_the_shell_fits_and_plans_a_log_of_numbers(tmp_path, capsys):
+    log = auctions(400)
+    lines = ["bid,dollars,sale", *(f"{b},{d},{s}" for b, d, s in zip(*log.values(), strict=True))]
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    columns = "--arm bid --interval 0,1 --cost 1 --reward sale --limit dollars=1.2/reward"
+    words = [str(tmp_path / "log.csv"), *columns.split()]
+    assert main(["fit", *words]) == 0
+    assert "points of bid" in capsys.readouterr().out
+    some = "--budget 20 --runs 8 --draws 2 --policy uniform-random --json".split()
+    assert main(["plan", *words, *some]) == 0
+    assert '"uniform-random"' in capsys.readouterr().out
+    words = [*words, "--penalty", "dollars", "--policy", "lyon", "--budget", "20"]
+    assert main(["replay", *words]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "interval 'bid': cannot be replayed" in said
+    assert "tightrope plan LOG --arm bid --interval 0,1" in said
+
+
+def test_a_log_of_numbers_is_not_replayed():
+    log = read_log(auctions(50), arm="bid", cost=1, reward="sale", interval=(0, 1))
+    with pytest.raises(InputError, match="cannot be replayed"):
+        replay(log, {}, "lyon", budget=10)
