@@ -27,10 +27,11 @@ from tightrope.data.sources import columns_of
 from tightrope.errors import InputError, LogWarning, nearest
 from tightrope.files import require_file
 from tightrope.names import listed
+from tightrope.problem import Features
 from tightrope.problem.contexts import MOST_EVER
 from tightrope.problem.values import LARGEST, Floats, shown
 
-__all__ = ["FORMATS", "format_of", "penalty_columns", "read_log"]
+__all__ = ["FORMATS", "format_of", "penalty_columns", "read_log", "read_rows"]
 
 FORMATS = ("csv", "parquet", "campaign")
 SUFFIXES = {
@@ -38,6 +39,7 @@ SUFFIXES = {
     ".jsonl": "campaign", ".ndjson": "campaign",
 }  # fmt: skip
 ABOVE_ZERO = float(np.finfo(np.float64).smallest_subnormal)
+MOST_SINGLE = float(np.finfo(np.float32).max)
 
 
 def read_log(
@@ -49,6 +51,7 @@ def read_log(
     penalty: str | Sequence[str] | Mapping[str, str] = (),
     propensity: str | None = None,
     context: str | None = None,
+    features: Sequence[str] = (),
     drop_missing: bool = False,
     format: str | None = None,
 ) -> Log:
@@ -59,8 +62,9 @@ def read_log(
     ``reward``: columns of numbers, 0 or more, or a number for all rows. ``penalty``: columns, or a
     mapping from penalties' names to columns. ``propensity``: a column with the probability, above 0
     and at most 1, with which the arm was chosen. ``context``: a column with the type of each
-    request. ``format``: "csv", "parquet" or "campaign" (the output of ``tightrope campaign
-    export``, which needs no column names); default: from the file's name.
+    request. ``features``: columns of numbers that describe it. ``format``: "csv", "parquet" or
+    "campaign" (the output of ``tightrope campaign export``, which needs no column names); default:
+    from the file's name.
 
     A row with a missing value raises an error; ``drop_missing=True`` drops such rows, with a
     :class:`LogWarning` that counts them.
@@ -75,7 +79,8 @@ def read_log(
         from tightrope.data.campaigns import read_export
 
         given = {"arm": arm, "cost": cost, "reward": reward, "propensity": propensity}
-        return read_export(source, (), **given, context=context, penalty=penalty or None).log
+        given |= {"context": context, "features": features or None, "penalty": penalty or None}
+        return read_export(source, (), **given).log
     for role, value in (("arm", arm), ("cost", cost), ("reward", reward)):
         if value is None:
             raise InputError(f"{role}: must be given, as the name of a column")
@@ -84,11 +89,26 @@ def read_log(
     wanted = {f"penalty {n}" if n in penalties else n: column for n, column in wanted.items()}
     if propensity is not None:
         wanted["propensity"] = propensity
+    described = feature_columns(features)
+    wanted |= {f"feature {name}": name for name in described}
     texts = {"arm": arm} if context is None else {"arm": arm, "context": context}
     if context is not None and context == arm:
         raise InputError(f"context = {shown(context)}: is the column of the arms; must be another")
     columns = columns_of(source, kind, texts, wanted)
-    return _log(columns, texts, wanted, tuple(penalties), drop_missing)
+    return _log(columns, texts, wanted, tuple(penalties), described, drop_missing)
+
+
+def read_rows(source: Any, row: str, format: str | None = None) -> npt.NDArray[Any]:
+    """The names in the column ``row``, one for each line."""
+    rows = read_log(source, arm=row, cost=0, reward=0, format=format)
+    return np.array(rows.arms)[rows.chosen]
+
+
+def feature_columns(features: object) -> tuple[str, ...]:
+    """The columns of the features, which differ; at most 64."""
+    if isinstance(features, str) or not isinstance(features, Sequence):
+        raise InputError(f"features = {shown(features)}: must be names of columns")
+    return tuple(Features(features).names) if features else ()  # type: ignore[arg-type]
 
 
 def penalty_columns(penalty: object) -> dict[str, str]:
@@ -129,6 +149,7 @@ def _log(
     texts: Mapping[str, Any],
     wanted: Mapping[str, Any],
     penalties: tuple[str, ...],
+    features: tuple[str, ...],
     drop_missing: bool,
 ) -> Log:
     """The log of some columns; ``wanted``: a column or a number for each role that is no name."""
@@ -146,12 +167,17 @@ def _log(
         found[role] = _present(code if missing is None else code[~missing], names)
         _require_few(columns.title, role, texts[role], found[role][1])
     chosen, arms = found["arm"]
-    contexts = None
+    contexts: Any = None
+    if features:
+        contexts = np.ascontiguousarray(values[-len(features) :].T)
     if "context" in found:
         kinds, types = found["context"]
-        contexts = [types[kind] for kind in kinds.tolist()]
-    propensity = values[-1] if "propensity" in wanted else None
-    return Log(arms, penalties, chosen, values[: 2 + len(penalties)], propensity, contexts)
+        names = [types[kind] for kind in kinds.tolist()]
+        pairs = zip(names, map(tuple, contexts.tolist()), strict=True) if features else names
+        contexts = list(pairs)
+    own = 2 + len(penalties)
+    propensity = values[own] if "propensity" in wanted else None
+    return Log(arms, penalties, chosen, values[:own], propensity, contexts, features)
 
 
 def _numbers(columns: Columns, wanted: Sequence[Any], rows: int) -> Floats:
@@ -213,6 +239,9 @@ def _check(title: str, wanted: Mapping[str, Any], values: Floats) -> None:
         low, high, allowed = 0.0, LARGEST, f"be a number from 0 to {LARGEST:g}"
         if role == "propensity":
             low, high, allowed = ABOVE_ZERO, 1.0, "lie above 0, at most 1"
+        elif role.startswith("feature "):
+            low, high = -MOST_SINGLE, MOST_SINGLE
+            allowed = "be a finite number, at most 3.4e38 in size"
         if np.fmin.reduce(row, initial=high) >= low and np.fmax.reduce(row, initial=low) <= high:
             continue  # nan counts as missing, not as invalid
         wrong = np.flatnonzero((row < low) | (row > high))

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
-from tightrope.shell.fits import number_or_column
+from tightrope.shell.fits import Names, number_or_column
 from tightrope.shell.named import by_name, limits_of
 from tightrope.shell.options import Json, PolicyNames
 from tightrope.shell.output import answer, say
@@ -29,6 +29,7 @@ class Recorded:
     penalty COLUMN: column with a penalty
     propensity COLUMN: column with the probability of the logged choice, in (0, 1]
     context COLUMN: column with the type of the request, such as a country
+    features: columns of numbers that describe the request
     uniform: every arm was equally likely in the log
     drop_missing: leave out rows with a missing value
     without ARM: leave out the rows of this arm
@@ -42,6 +43,7 @@ class Recorded:
     penalty: Sequence[str] = ()
     propensity: str | None = None
     context: str | None = None
+    features: Names = None
     uniform: bool = False
     drop_missing: bool = False
     without: Sequence[str] = ()
@@ -59,17 +61,15 @@ class Recorded:
 
     def read(self, path: str) -> tightrope.Log | tightrope.FullTable:
         """The log, or the table, in the file."""
-        import numpy as np
-
         from tightrope.data.offpolicy import equally_likely
+        from tightrope.data.reading import read_rows
 
         self.require_one_way()
         others = ("row", "uniform", "without")
         columns = {key: value for key, value in vars(self).items() if key not in others}
-        log = tightrope.read_log(path, **columns)
+        log = tightrope.read_log(path, **columns | {"features": self.features or ()})
         if self.row is not None:
-            rows = tightrope.read_log(path, arm=self.row, cost=0, reward=0)
-            return tightrope.FullTable.from_long(np.array(rows.arms)[rows.chosen], log)
+            return tightrope.FullTable.from_long(read_rows(path, self.row), log)
         log = equally_likely(log) if self.uniform else log
         return log.without(*self.without)
 
@@ -97,6 +97,8 @@ def replay(
         --penalty bad --limit bad=5%/pull --propensity chance \
         --policy resolve --policy lyon --budget 50 \
         --mixture haiku=0.3,sonnet=0.7
+    tightrope replay table.csv --row prompt --arm model --cost 1 --reward score --penalty usd \
+        --features length,has_code --limit usd=0.002/pull --policy resolve --budget 900
 
     log: a CSV or Parquet file with a line per pull
     limit NAME=X[%][/pull|/cost|/reward|/total]: limit on a penalty, such as bad=5%/pull, or on
