@@ -295,6 +295,6 @@ def test_who_clicks_by_hand(scripts, obp, monkeypatch, capsys):
     ]
     own = [row for row in some if float(row[f"user-item_affinity_{row['item_id']}"]) > 0]
     said = capsys.readouterr().out
-    for rows, words in ((some, "with an affinity"), (own, "shown such an item")):
+    for rows, words in ((some, "an affinity to some item"), (own, "shown such an item")):
         clicks = sum(int(row["click"]) for row in rows)
         assert f"{words}: {clicks} of {len(rows)} impressions" in said
