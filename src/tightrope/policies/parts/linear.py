@@ -19,7 +19,7 @@ outcome): the noise of an outcome grows with its expectation, as that of counts 
 eighth, ``refresh`` computes standardisation, ridges and inverses again, from G and b, in O(D^3).
 
 Letters: K arms, M limits, C = 2 + M channels, D columns, W recent requests. Everything is in
-normalised units; ``docs/contexts.md`` derives the formulas.
+normalised units; ``docs/contexts-theory.md`` derives the formulas.
 """
 
 from __future__ import annotations
