@@ -178,7 +178,8 @@ class FeaturedResolve(Resolve):
             predict(state, scratch.models, 0, int(scratch.models.clock[SEEN]))
             scratch.fresh[0] = 1.0
         steps = state.steps[0] + 1.0
-        if abs(steps - scratch.solved[0]) >= min(EVERY, 1.0 + steps / EARLY):
+        since = abs(steps - scratch.solved[0])
+        if scratch.solved[0] == 0.0 or since >= min(EVERY, 1.0 + steps / EARLY):
             _draw(constants, state, scratch, words)
             _find_prices(constants, state, scratch)
             scratch.solved[0] = steps

@@ -481,9 +481,11 @@ def _solve(state: State, models: Models, arm: int, channel: int, channels: int, 
     for i in range(size):
         models.slopes[first + i * channels] = models.stretch[i]
         left -= models.column[i] * models.stretch[i]
-    least = LEAST * scale * scale
+    if state.totals[at] > 0.0:
+        scale = state.squares[at] / state.totals[at]  # of its own outcomes
     noise = (max(left, 0.0) + 0.25 * scale * scale) / (state.pulls[arm] + 1.0)
-    models.noise[at], models.usual[at] = max(noise, least), bounded(models, at, 1, usual)
+    models.noise[at] = max(noise, LEAST * scale * scale)
+    models.usual[at] = bounded(models, at, 1, usual)
 
 
 def _allowed(state: State, models: Models, arm: int, m: int, channels: int) -> float:
