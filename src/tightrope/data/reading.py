@@ -78,8 +78,9 @@ def read_log(
     if kind == "campaign":
         from tightrope.data.campaigns import read_export
 
-        given = {"arm": arm, "cost": cost, "reward": reward, "propensity": propensity}
-        given |= {"context": context, "features": features or None, "penalty": penalty or None}
+        given: dict[str, object] = {"arm": arm, "cost": cost, "reward": reward}
+        given |= {"propensity": propensity, "context": context}
+        given |= {"features": features or None, "penalty": penalty or None}
         return read_export(source, (), **given).log
     for role, value in (("arm", arm), ("cost", cost), ("reward", reward)):
         if value is None:
