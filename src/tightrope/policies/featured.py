@@ -344,7 +344,7 @@ def _size_here(state: State, scratch: FeaturedScratch, arm: int, m: int) -> floa
     The variance of a penalty grows with its expectation, as in ``parts.linear``.
     """
     models, at = scratch.models, arm * (2 + len(state.limits)) + 2 + m
-    if not is_learned(state, arm, 2 + m) or models.usual[at] <= 0.0:
+    if not is_learned(state, arm, 2 + m) or state.totals[at] <= 0.0:
         return size_of(state, scratch.arms, arm, m)
     expected = expect(state, models, arm, 2 + m)
     return min(models.noise[at] / models.usual[at] + expected, 1.0)  # type: ignore[no-any-return]
