@@ -481,8 +481,8 @@ def _solve(state: State, models: Models, arm: int, channel: int, channels: int, 
     for i in range(size):
         models.slopes[first + i * channels] = models.stretch[i]
         left -= models.column[i] * models.stretch[i]
-    if state.totals[at] > 0.0:
-        scale = state.squares[at] / state.totals[at]  # of its own outcomes
+    if channel != 1 and state.totals[at] > 0.0:
+        scale = state.squares[at] / state.totals[at]  # costs and penalties of arms differ in size
     noise = (max(left, 0.0) + 0.25 * scale * scale) / (state.pulls[arm] + 1.0)
     models.noise[at] = max(noise, LEAST * scale * scale)
     models.usual[at] = bounded(models, at, 1, usual)
