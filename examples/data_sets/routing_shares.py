@@ -69,12 +69,13 @@ def draw(shares: Sequence[Floats], types: Sequence[str], lengths: Floats, path: 
                 heights = np.array([found[one].mean(axis=0) for one in some])
                 below = np.zeros(len(some))
                 for arm, colour in enumerate(COLOURS):
-                    axes.bar(labels, heights[:, arm], bottom=below, color=colour, width=0.85)
+                    axes.bar(range(len(some)), heights[:, arm], 0.85, below, color=colour)
                     below += heights[:, arm]
-                axes.tick_params(axis="x", rotation=40)
-            left.set_ylabel(f"share at {limit:.3g} $ per request")
-        panels[0][0].set_title("by benchmark")
-        panels[0][1].set_title("by length of the prompt")
+                axes.set_axisbelow(True)
+                axes.set_xticks(range(len(labels)), labels, rotation=40, ha="right")
+            left.set_ylabel("share of the prompts")
+            left.set_title(f"by benchmark, {limit:.3g} dollars per request")
+            right.set_title(f"by length of the prompt, {limit:.3g} dollars per request")
         panels[-1][1].set_xlabel("characters, median of an eighth of the prompts")
         handles = [pyplot.Rectangle((0, 0), 1, 1, color=colour) for colour in COLOURS]
         figure.legend(handles, tuple(MODELS.values()), loc="outside lower center", ncols=3)
