@@ -12,6 +12,7 @@ import io
 import json
 import sys
 import zipfile
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ from tightrope.errors import InputError
 
 SCRIPTS = Path(__file__).parents[1] / "examples" / "data_sets"
 CACHE = FOLDER / "wheels"
+NAMES = ("wheels", "open_bandit", "open_bandit_features", "routing")
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +33,11 @@ def scripts():
     """The modules of the folder, imported as the scripts import each other."""
     sys.path.insert(0, str(SCRIPTS))
     try:
-        import open_bandit
-        import routing
-        import wheels
+        found = {name: import_module(name) for name in NAMES}
     finally:
         sys.path.remove(str(SCRIPTS))
-    yield {"open_bandit": open_bandit, "routing": routing, "wheels": wheels}
-    for name in ("open_bandit", "routing", "wheels"):
+    yield found
+    for name in NAMES:
         del sys.modules[name]
 
 
@@ -184,6 +184,22 @@ def test_routing_in_short(scripts, routed, paretobandit, tmp_path, monkeypatch, 
     assert [float(line[4]) for line in lines[1:]] == columns["dollars"]
 
 
+def test_paretobandit_runs_beside_ours(scripts, paretobandit, monkeypatch):
+    """Its own router, in a process of its own: 150 prompts at a limit that one model keeps."""
+    for package in ("joblib", "sklearn", "tqdm"):
+        pytest.importorskip(package, reason=f"ParetoBandit's router needs {package}")
+    routing = scripts["routing"]
+    monkeypatch.setattr(routing, "LIMITS", (6.64e-4,))
+    arms, orders = list(routing.MODELS.values()), [list(range(150))]
+    (found,), kind = routing.their_runs(sys.executable, paretobandit, arms, orders, "prompt", True)
+    (reward,), (dollars,), (shares,) = found
+    assert kind in ("words", "own")
+    assert sum(shares) == pytest.approx(1.0)
+    assert 0.7 < reward < 1.0
+    assert 1e-5 < dollars < 5 * 6.64e-4
+    assert shares[arms.index("gemini-pro")] < 0.2, "it is 23 times as dear as the limit allows"
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -263,3 +279,22 @@ def test_open_bandit_in_short(scripts, obp, tmp_path, monkeypatch, capsys):
     problem = load_problem(folder / "open-bandit.toml")
     assert oracle(problem).reward_rate == pytest.approx(best)
     assert (folder / "open-bandit.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_who_clicks_by_hand(scripts, obp, monkeypatch, capsys):
+    """Visitors with an affinity to some item, and those who were shown one, without tightrope."""
+    module = scripts["open_bandit_features"]
+    monkeypatch.setattr(module, "CAMPAIGNS", ("men",))
+    assert module.main(["--cache", str(CACHE), "--splits", "2"]) == 0
+    with zipfile.ZipFile(obp) as archive:
+        text = archive.read("obp/dataset/obd/random/men/men.csv").decode()
+    some = [
+        row
+        for row in csv.DictReader(io.StringIO(text))
+        if any(float(x) > 0 for name, x in row.items() if name.startswith("user-item"))
+    ]
+    own = [row for row in some if float(row[f"user-item_affinity_{row['item_id']}"]) > 0]
+    said = capsys.readouterr().out
+    for rows, words in ((some, "an affinity to some item"), (own, "shown such an item")):
+        clicks = sum(int(row["click"]) for row in rows)
+        assert f"{words}: {clicks} of {len(rows)} impressions" in said

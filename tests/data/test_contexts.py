@@ -148,7 +148,7 @@ def test_a_long_table_has_the_type_of_its_rows():
         long | {"kind": ["x", "x", "y", "z"]}, arm="arm", cost=1, reward=1, context="kind"
     )
     with pytest.raises(
-        InputError, match="row v: has the types 'y' and 'z'; all lines of a row must"
+        InputError, match="row v: has 'y' and 'z'; all lines of a row must have one"
     ):
         FullTable.from_long(long["row"], log)
 

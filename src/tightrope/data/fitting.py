@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.data.adaptive import caveat
-from tightrope.data.log import Log, kinds_of, types_of
+from tightrope.data.log import Log, has_features, kinds_of, types_of
 from tightrope.data.points import over_points
-from tightrope.data.reading import format_of, penalty_columns, read_log
+from tightrope.data.reading import format_of, penalty_columns, read_log, read_rows
 from tightrope.errors import InputError, LogWarning, ProblemError, nearest
 from tightrope.names import listed
 from tightrope.problem import Arm, Kind, Problem, Scales
@@ -69,6 +69,7 @@ def fit(
     name: str = "",
     min_rows: int = 1,
     without: Sequence[str] = (),
+    row: str | None = None,
     format: str | None = None,
     archives: Sequence[str] = (),
     **columns: Any,
@@ -76,8 +77,9 @@ def fit(
     """The log in ``source`` and its problem.
 
     ``columns``, ``penalty`` and ``format`` are for :func:`read_log`; the other arguments are those
-    of :meth:`Problem.from_frame`. A campaign's export has its own limits and scales; ``archives``
-    are the files with the events that were archived before the export.
+    of :meth:`Problem.from_frame`. There are many because each is an independent choice. A
+    campaign's export has its own limits and scales; ``archives`` are the files with the events that
+    were archived before the export.
 
     >>> import warnings
     >>> warnings.simplefilter("ignore")  # so few rows
@@ -91,9 +93,9 @@ def fit(
         if format_of(source, format) == "campaign":
             from tightrope.data.campaigns import read_export
 
-            roles = ("arm", "cost", "reward", "propensity", "context", "interval")
+            roles = ("arm", "cost", "reward", "propensity", "context", "interval", "features")
             given = {role: columns.get(role) for role in roles}
-            found = read_export(source, archives, **given, penalty=penalty)
+            found = read_export(source, archives, **given, penalty=penalty, row=row)
             log = found.log
             limits = found.task.limits if limits is None else limits
             scales = _seen_scales(found) if scales is None else scales
@@ -105,8 +107,11 @@ def fit(
             penalty = _penalty_columns(penalty, limits)
             log = read_log(source, penalty=penalty, format=format, **columns)
         log = log if log.space is None else over_points(log)
+        rows = None if row is None else read_rows(source, row, format)
+        if rows is not None and (min_rows > 1 or without or columns.get("drop_missing")):
+            raise InputError(f"row = {shown(row)}: a table has no gaps; must not leave out lines")
         whole, log = log, chosen_arms(log, min_rows, without)
-        problem = _problem_of(log, whole, limits, scales, name)
+        problem = _problem_of(log, whole, limits, scales, name, rows)
     for one in said:
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     told = tuple(str(one.message) for one in said if issubclass(one.category, LogWarning))
@@ -206,8 +211,17 @@ def _problem_of(
     limits: Mapping[str, float | str | Kind] | None,
     scales: object,
     name: str,
+    rows: npt.NDArray[Any] | None = None,
 ) -> Problem:
-    """The problem of a log; ``whole``: with the rows of the arms that were left out, too."""
+    """The problem of a log; ``whole``: with the rows of the arms that were left out, too.
+
+    ``rows``: names of the rows, if the log is the long form of a table.
+    """
+    if rows is None and has_features(log):
+        raise InputError(
+            "features: a problem draws every arm's outcome for a request, and this log has one arm"
+            " per row; must come with --row COLUMN (row=), or use replay"
+        )
     own = _own_penalties(limits)
     for limit in own:
         if limit not in log.penalties:
@@ -228,6 +242,11 @@ def _problem_of(
     known = caveat(log)
     if known:
         _warn(known)
+    if rows is not None:
+        from tightrope.data import tables
+
+        table = tables.FullTable.from_long(rows, log)
+        return tables.problem_of(table, Named(limits or {}), found, name)
     arms, shares = arms_of(log, own, whole, FEW_OF_TYPE)
     more: Any = {"scales": found, "name": name, "caveat": known, "contexts": shares}
     if log.space is not None:

@@ -19,7 +19,7 @@ from tightrope.problem.values import Floats, shown
 if TYPE_CHECKING:
     from tightrope.data.tables import FullTable
 
-__all__ = ["Log", "are_vectors", "check_contexts", "kinds_of", "types_of"]
+__all__ = ["Log", "are_vectors", "check_contexts", "has_features", "kinds_of", "types_of"]
 
 
 def are_vectors(contexts: Any) -> bool:
@@ -27,15 +27,19 @@ def are_vectors(contexts: Any) -> bool:
     return isinstance(contexts, np.ndarray) and contexts.ndim == 2
 
 
-def check_contexts(contexts: Any, rows: int) -> None:
+def check_contexts(contexts: Any, rows: int, features: Sequence[str] = ()) -> None:
     """Raise an ``InputError`` unless every row has a context.
 
-    It is the name of a type, a row of an array of features, or a pair of both.
+    It is the name of a type, a row of an array of features, or a pair of both. ``features``: the
+    names of the features, if they have names.
     """
-    if contexts is None:
+    if contexts is None and not features:
         return
-    if len(contexts) != rows:
-        raise InputError(f"contexts: {len(contexts)} must be {rows}, one for each row")
+    if contexts is None or len(contexts) != rows:
+        count = 0 if contexts is None else len(contexts)
+        raise InputError(f"contexts: {count} must be {rows}, one for each row")
+    if features and are_vectors(contexts) and contexts.shape[1] != len(features):
+        raise InputError(f"features: {len(features)} names must be {contexts.shape[1]}")
     if are_vectors(contexts):
         if not np.isfinite(contexts).all():
             row, place = np.argwhere(~np.isfinite(contexts))[0].tolist()
@@ -49,14 +53,15 @@ def check_contexts(contexts: Any, rows: int) -> None:
             raise InputError(f"contexts: row {row} has {shown(name)}; must be the name of a type")
 
 
-def _are_names(contexts: Any) -> bool:
-    """Whether contexts are types alone, without features."""
-    return not are_vectors(contexts) and not isinstance(contexts[0], tuple)
+def has_features(data: Log | FullTable) -> bool:
+    """Whether the contexts are features, alone or beside types."""
+    contexts = data.contexts
+    return contexts is not None and (are_vectors(contexts) or isinstance(contexts[0], tuple))
 
 
 def types_of(data: Log | FullTable) -> tuple[str, ...]:
     """The types of the rows, in the order of their names; none without contexts."""
-    found: Any = () if data.contexts is None or not _are_names(data.contexts) else data.contexts
+    found: Any = () if data.contexts is None or has_features(data) else data.contexts
     return tuple(sorted({str(name) for name in found}, key=sort_key))  # an array has numpy's
 
 
@@ -92,7 +97,8 @@ class Log:
     chosen: npt.NDArray[np.int64]  # [n]: the number of the arm that was pulled, from 0
     outcomes: Floats  # [2 + M, n]: cost, reward, penalties
     propensity: Floats | None = None  # [n] in (0, 1]: how likely the logger was to pull that arm
-    contexts: Any = None  # [n] the type of each request, or [n, d] its features
+    contexts: Any = None  # [n] the type of each request, [n, d] its features, or [n] pairs of both
+    features: Sequence[str] = ()  # names of the features [d]; without names they are x1, x2, ...
     space: Interval | None = None  # whose numbers the arms are, rounded to points of its grid
 
     def __post_init__(self) -> None:
@@ -102,7 +108,7 @@ class Log:
             raise InputError(f"outcomes: shape {self.outcomes.shape} must {allowed}")
         if self.propensity is not None and self.propensity.shape != (rows,):
             raise InputError(f"propensity: shape {self.propensity.shape} must be {(rows,)}")
-        check_contexts(self.contexts, rows)
+        check_contexts(self.contexts, rows, self.features)
 
     def __len__(self) -> int:
         return len(self.chosen)

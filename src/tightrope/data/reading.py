@@ -27,11 +27,11 @@ from tightrope.data.sources import columns_of
 from tightrope.errors import InputError, LogWarning, nearest
 from tightrope.files import require_file
 from tightrope.names import listed
-from tightrope.problem import Interval
+from tightrope.problem import Features, Interval
 from tightrope.problem.contexts import MOST_EVER
 from tightrope.problem.values import LARGEST, Floats, shown
 
-__all__ = ["FORMATS", "format_of", "interval_of", "penalty_columns", "read_log"]
+__all__ = ["FORMATS", "format_of", "interval_of", "penalty_columns", "read_log", "read_rows"]
 
 FORMATS = ("csv", "parquet", "campaign")
 SUFFIXES = {
@@ -39,6 +39,7 @@ SUFFIXES = {
     ".jsonl": "campaign", ".ndjson": "campaign",
 }  # fmt: skip
 ABOVE_ZERO = float(np.finfo(np.float64).smallest_subnormal)
+MOST_SINGLE = float(np.finfo(np.float32).max)
 
 
 def read_log(
@@ -50,6 +51,7 @@ def read_log(
     penalty: str | Sequence[str] | Mapping[str, str] = (),
     propensity: str | None = None,
     context: str | None = None,
+    features: Sequence[str] = (),
     interval: Interval | Sequence[float] | None = None,
     drop_missing: bool = False,
     format: str | None = None,
@@ -61,9 +63,10 @@ def read_log(
     ``reward``: columns of numbers, 0 or more, or a number for all rows. ``penalty``: columns, or a
     mapping from penalties' names to columns. ``propensity``: a column with the probability, above 0
     and at most 1, with which the arm was chosen. ``context``: a column with the type of each
-    request. ``interval``: its lowest and highest number, if the arms are numbers such as bids; they
-    are rounded to the points of its grid. ``format``: "csv", "parquet" or "campaign" (the output of
-    ``tightrope campaign export``, which needs no column names); default: from the file's name.
+    request. ``features``: columns of numbers that describe it. ``interval``: its lowest and highest
+    number, if the arms are numbers such as bids; they are rounded to the points of its grid.
+    ``format``: "csv", "parquet" or "campaign" (the output of ``tightrope campaign export``, which
+    needs no column names); default: from the file's name.
 
     A row with a missing value raises an error; ``drop_missing=True`` drops such rows, with a
     :class:`LogWarning` that counts them.
@@ -78,7 +81,8 @@ def read_log(
         from tightrope.data.campaigns import read_export
 
         given: Any = {"arm": arm, "cost": cost, "reward": reward, "propensity": propensity}
-        given |= {"context": context, "interval": interval, "penalty": penalty or None}
+        given |= {"context": context, "features": features or None, "interval": interval}
+        given["penalty"] = penalty or None
         return read_export(source, (), **given).log
     for role, value in (("arm", arm), ("cost", cost), ("reward", reward)):
         if value is None:
@@ -88,16 +92,19 @@ def read_log(
     wanted = {f"penalty {n}" if n in penalties else n: column for n, column in wanted.items()}
     if propensity is not None:
         wanted["propensity"] = propensity
+    described = feature_columns(features)
+    wanted |= {f"feature {name}": name for name in described}
     texts = {"arm": arm} if context is None else {"arm": arm, "context": context}
     if context is not None and context == arm:
         raise InputError(f"context = {shown(context)}: is the column of the arms; must be another")
     space = None if interval is None else interval_of(interval, str(arm))
     if space is not None:
         wanted["arm"] = texts.pop("arm")
-        if context is not None:
-            raise InputError(f"context = {shown(context)}: must be left out beside an interval")
+        for name, given in (("context", context), ("features", described)):
+            if given:
+                raise InputError(f"{name} = {shown(given)}: must be left out beside an interval")
     columns = columns_of(source, kind, texts, wanted)
-    return _log(columns, texts, wanted, tuple(penalties), drop_missing, space)
+    return _log(columns, texts, wanted, tuple(penalties), described, drop_missing, space)
 
 
 def interval_of(given: object, name: str) -> Interval:
@@ -108,6 +115,19 @@ def interval_of(given: object, name: str) -> Interval:
         raise InputError(f"interval = {shown(given)}: must be two numbers, low and high")
     low, high = given
     return Interval(low, high, name)
+
+
+def read_rows(source: Any, row: str, format: str | None = None) -> npt.NDArray[Any]:
+    """The names in the column ``row``, one for each line."""
+    rows = read_log(source, arm=row, cost=0, reward=0, format=format)
+    return np.array(rows.arms)[rows.chosen]
+
+
+def feature_columns(features: object) -> tuple[str, ...]:
+    """The columns of the features, which differ; at most 64."""
+    if isinstance(features, str) or not isinstance(features, Sequence):
+        raise InputError(f"features = {shown(features)}: must be names of columns")
+    return tuple(Features(features).names) if features else ()  # type: ignore[arg-type]
 
 
 def penalty_columns(penalty: object) -> dict[str, str]:
@@ -148,6 +168,7 @@ def _log(
     texts: Mapping[str, Any],
     wanted: Mapping[str, Any],
     penalties: tuple[str, ...],
+    features: tuple[str, ...],
     drop_missing: bool,
     space: Interval | None,
 ) -> Log:
@@ -174,11 +195,15 @@ def _log(
         places = np.rint((values[-1] - space.low) / step).astype(np.int64)
         return Log(space.arms, penalties, places, outcomes, propensity, space=space)
     chosen, arms = found["arm"]
-    contexts = None
+    contexts: Any = None
+    if features:
+        contexts = np.ascontiguousarray(values[-len(features) :].T)
     if "context" in found:
         kinds, types = found["context"]
-        contexts = [types[kind] for kind in kinds.tolist()]
-    return Log(arms, penalties, chosen, outcomes, propensity, contexts)
+        names = [types[kind] for kind in kinds.tolist()]
+        pairs = zip(names, map(tuple, contexts.tolist()), strict=True) if features else names
+        contexts = list(pairs)
+    return Log(arms, penalties, chosen, outcomes, propensity, contexts, features)
 
 
 def _joined(columns: Columns, column: str) -> Floats:
@@ -255,9 +280,12 @@ def _check(
         low, high, allowed = 0.0, LARGEST, f"be a number from 0 to {LARGEST:g}"
         if role == "propensity":
             low, high, allowed = ABOVE_ZERO, 1.0, "lie above 0, at most 1"
-        if role == "arm" and space is not None:
+        elif role == "arm" and space is not None:
             low, high = space.low, space.high
             allowed = f"lie in the interval, from {low!r} to {high!r}"
+        elif role.startswith("feature "):
+            low, high = -MOST_SINGLE, MOST_SINGLE
+            allowed = "be a finite number, at most 3.4e38 in size"
         if np.fmin.reduce(row, initial=high) >= low and np.fmax.reduce(row, initial=low) <= high:
             continue  # nan counts as missing, not as invalid
         wrong = np.flatnonzero((row < low) | (row > high))

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.data.columns import sort_key
 from tightrope.data.fitting import arms_of, scales_of
 from tightrope.data.fitting import problem_of as problem_of_log
 from tightrope.data.log import Log, are_vectors, check_contexts, types_of
@@ -17,7 +18,7 @@ from tightrope.problem import Features, Mixed, Problem, Scales, Task, Types
 from tightrope.problem.limits import Kind
 from tightrope.problem.meaning import check_limits_of_data
 from tightrope.problem.named import Named, check_names
-from tightrope.problem.values import Floats
+from tightrope.problem.values import Floats, shown
 
 __all__ = ["FullTable", "Limits", "problem_of", "require_outcomes", "task_of"]
 
@@ -39,7 +40,8 @@ class FullTable:
     arms: Sequence[str]  # names [K], all different
     penalties: Sequence[str]  # names [M]
     outcomes: Floats  # [n, K, 2 + M]: cost, reward, penalties; finite, at least 0
-    contexts: Any = None  # [n] the type of each row, or [n, d] its features
+    contexts: Any = None  # [n] the type of each row, [n, d] its features, or [n] pairs of both
+    features: Sequence[str] = ()  # names of the features [d]; without names they are x1, x2, ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "arms", tuple(self.arms))
@@ -55,10 +57,9 @@ class FullTable:
         chosen = np.tile(np.arange(len(self.arms)), len(found))
         require_outcomes(self, found.reshape(-1, inner[1]), rows, chosen)
         object.__setattr__(self, "outcomes", found)
-        if self.contexts is not None:
-            if not are_vectors(self.contexts):
-                object.__setattr__(self, "contexts", tuple(self.contexts))
-            check_contexts(self.contexts, len(found))
+        if self.contexts is not None and not are_vectors(self.contexts):
+            object.__setattr__(self, "contexts", tuple(self.contexts))
+        check_contexts(self.contexts, len(found), self.features)
 
     def lines(self) -> tuple[npt.NDArray[np.int64], Floats, Any, None]:
         """Of every row and arm the arm, the outcomes [n K, 2 + M], the context; no propensity."""
@@ -74,7 +75,7 @@ class FullTable:
     def as_log(self) -> Log:
         """The table in its long form, a log with a line for every row and arm."""
         chosen, outcomes, contexts, _ = self.lines()
-        return Log(self.arms, self.penalties, chosen, outcomes.T, None, contexts)
+        return Log(self.arms, self.penalties, chosen, outcomes.T, None, contexts, self.features)
 
     def __len__(self) -> int:
         return len(self.outcomes)
@@ -115,23 +116,24 @@ class FullTable:
         outcomes = np.empty((len(lines), len(log.channels)))
         outcomes[place] = log.outcomes.T
         table = outcomes.reshape(len(names), count, -1)
-        return cls(
-            log.arms, log.penalties, table, _types_of_rows(log, place, names[np.argsort(first)])
-        )
+        contexts = _contexts_of_rows(log, place, names[np.argsort(first)])
+        return cls(log.arms, log.penalties, table, contexts, log.features)
 
 
-def _types_of_rows(log: Log, place: Any, names: Any) -> list[str] | None:
-    """The type of each row of a table; ``place`` [n K]: of each line, its row times K plus arm."""
+def _contexts_of_rows(log: Log, place: Any, names: Any) -> Any:
+    """The context of each row of a table; ``place`` [n K]: of a line, its row times K plus arm."""
     if log.contexts is None:
         return None
-    found = np.empty(len(place), object)
-    found[place] = log.contexts
-    by_row = found.reshape(len(names), -1)
-    for name, kinds in zip(names, by_row, strict=True):
-        if len(two := sorted(set(kinds))[:2]) > 1:
-            allowed = "all lines of a row must have one type"
-            raise InputError(f"row {name}: has the types {two[0]!r} and {two[1]!r}; {allowed}")
-    return list(by_row[:, 0])
+    vectors = are_vectors(log.contexts)
+    given = list(map(tuple, log.contexts.tolist())) if vectors else list(log.contexts)
+    lines, count = np.argsort(place).tolist(), len(log.arms)
+    found = [given[line] for line in lines[::count]]
+    for at, line in enumerate(lines):
+        if given[line] != found[at // count]:
+            one, other = shown(found[at // count]), shown(given[line])
+            allowed = "all lines of a row must have one context"
+            raise InputError(f"row {names[at // count]}: has {one} and {other}; {allowed}")
+    return np.array(found) if vectors else found
 
 
 def require_outcomes(data: Log | FullTable, outcomes: Floats, rows: Any, chosen: Any) -> None:
@@ -155,10 +157,11 @@ def _contexts_of(data: Log | FullTable) -> Types | Features | Mixed | None:
     if data.contexts is None:
         return None
     if are_vectors(data.contexts):
-        return Features(data.contexts.shape[1])
+        return Features(data.features or data.contexts.shape[1])
     if isinstance(data.contexts[0], tuple):
         kinds, vectors = zip(*data.contexts, strict=True)
-        return Mixed(tuple(dict.fromkeys(kinds)), len(vectors[0]))
+        names = tuple(sorted(set(kinds), key=sort_key))
+        return Mixed(names, data.features or len(vectors[0]))
     return Types(types_of(data))
 
 

@@ -178,7 +178,8 @@ class FeaturedResolve(Resolve):
             predict(state, scratch.models, 0, int(scratch.models.clock[SEEN]))
             scratch.fresh[0] = 1.0
         steps = state.steps[0] + 1.0
-        if abs(steps - scratch.solved[0]) >= min(EVERY, 1.0 + steps / EARLY):
+        since = abs(steps - scratch.solved[0])
+        if scratch.solved[0] == 0.0 or since >= min(EVERY, 1.0 + steps / EARLY):
             _draw(constants, state, scratch, words)
             _find_prices(constants, state, scratch)
             scratch.solved[0] = steps
@@ -327,7 +328,7 @@ def _bearable(
     arms = scratch.arms
     for m in range(len(state.limits)):
         size = size_of(state, arms, safest, m)
-        excess = excess_of(constants, size_of(state, arms, arm, m), size)
+        excess = excess_of(constants, _size_here(state, scratch, arm, m), size)
         if excess > 0.0:
             ahead, allowance = cost_ahead(state, arms), state.remaining[1 + m]
             reserve = skewness(constants, size) + excess + pending(constants, state, arms, m)
@@ -335,6 +336,18 @@ def _bearable(
             if room < constants[0]:
                 return False
     return True
+
+
+def _size_here(state: State, scratch: FeaturedScratch, arm: int, m: int) -> float:
+    """The usual size of penalty m of an arm for the request, E Y^2 / E Y.
+
+    The variance of a penalty grows with its expectation, as in ``parts.linear``.
+    """
+    models, at = scratch.models, arm * (2 + len(state.limits)) + 2 + m
+    if not is_learned(state, arm, 2 + m) or state.totals[at] <= 0.0:
+        return size_of(state, scratch.arms, arm, m)
+    expected = expect(state, models, arm, 2 + m)
+    return min(models.noise[at] / models.usual[at] + expected, 1.0)  # type: ignore[no-any-return]
 
 
 def _least(constants: Constants, state: State, scratch: FeaturedScratch) -> int:

@@ -26,6 +26,8 @@ class LogOptions(TypedDict, total=False):
     penalty: str | Sequence[str] | Mapping[str, str] | None
     propensity: str | None
     context: str | None
+    features: Sequence[str]
+    row: str | None
     interval: Any  # an Interval, or its ends
     limits: Mapping[str, float | str | Kind] | None
     scales: Scales | Mapping[str, float] | None
@@ -56,6 +58,10 @@ class FromLogs:
         arm draws one of its rows with all outcomes, of the type of the request; propensities weight
         the rows by 1 / propensity. ``interval``: the lowest and highest arm, if arms are numbers
         such as bids; the problem is then over an :class:`Interval`.
+
+        ``row``: where the frame has a line for each request and arm, the column that names the
+        request; then requests are drawn, with the outcomes of all arms. ``features``: columns of
+        numbers that describe a request; they need ``row``.
 
         ``scales``: the largest possible outcomes, a ``Scales`` or a mapping by name (cost, reward,
         the limits' names); by default the largest observed values, rounded up. ``drop_missing``

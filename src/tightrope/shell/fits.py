@@ -15,6 +15,14 @@ from tightrope.shell.options import Json
 from tightrope.shell.output import answer, say
 
 
+def names_of(text: str) -> list[str]:
+    """Names with commas between them."""
+    return [name.strip() for name in text.split(",")]
+
+
+Names = Annotated[str | None, Argument("A,B,C", read=names_of)]
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class LogColumns:
     """The columns of a log.
@@ -25,6 +33,9 @@ class LogColumns:
     penalty COLUMN: column with a penalty; default the names of the limits
     propensity COLUMN: column with the probability of the logged choice, in (0, 1]
     context COLUMN: column with the type of the request, such as a country
+    features: columns of numbers that describe the request; they need --row
+    row COLUMN: the log has one line per row and arm, so every arm's outcome is known; this column
+        names the row
     interval LOW,HIGH: the arms are numbers from LOW to HIGH, such as bids; neighbours behave alike
     drop_missing: leave out rows with a missing value
     """
@@ -36,6 +47,8 @@ class LogColumns:
     penalty: Sequence[str] = ()
     propensity: str | None = None
     context: str | None = None
+    features: Names = None
+    row: str | None = None
     drop_missing: bool = False
 
     @property

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
+from tightrope.shell.fits import Names
 from tightrope.shell.named import by_name, ends_of, limits_of, number_or_text
 from tightrope.shell.options import Json, LearnFrom, PolicyNames, Weight, learned
 from tightrope.shell.output import answer, say
@@ -28,6 +29,7 @@ class Recorded:
     penalty COLUMN: column with a penalty
     propensity COLUMN: column with the probability of the logged choice, in (0, 1]
     context COLUMN: column with the type of the request, such as a country
+    features: columns of numbers that describe the request
     interval LOW,HIGH: the arms are numbers, which only plan can simulate
     uniform: every arm was equally likely in the log
     drop_missing: leave out rows with a missing value
@@ -43,6 +45,7 @@ class Recorded:
     penalty: Sequence[str] = ()
     propensity: str | None = None
     context: str | None = None
+    features: Names = None
     uniform: bool = False
     drop_missing: bool = False
     without: Sequence[str] = ()
@@ -60,9 +63,8 @@ class Recorded:
 
     def read(self, path: str) -> tightrope.Log | tightrope.FullTable:
         """The log, or the table, in the file."""
-        import numpy as np
-
         from tightrope.data.offpolicy import equally_likely
+        from tightrope.data.reading import read_rows
         from tightrope.data.replays import require_names
 
         self.require_one_way()
@@ -70,10 +72,9 @@ class Recorded:
             require_names(tightrope.Interval(*self.interval, name=self.arm))
         others = ("interval", "row", "uniform", "without")
         columns = {key: value for key, value in vars(self).items() if key not in others}
-        log = tightrope.read_log(path, **columns)
+        log = tightrope.read_log(path, **columns | {"features": self.features or ()})
         if self.row is not None:
-            rows = tightrope.read_log(path, arm=self.row, cost=0, reward=0)
-            return tightrope.FullTable.from_long(np.array(rows.arms)[rows.chosen], log)
+            return tightrope.FullTable.from_long(read_rows(path, self.row), log)
         log = equally_likely(log) if self.uniform else log
         return log.without(*self.without)
 
@@ -105,6 +106,8 @@ def replay(
         --mixture haiku=0.3,sonnet=0.7
     tightrope replay june.csv --arm model --cost usd --reward score --uniform \
         --policy resolve --budget 50 --learn-from may.csv --weight 0.3
+    tightrope replay table.csv --row prompt --arm model --cost 1 --reward score --penalty usd \
+        --features length,has_code --limit usd=0.002/pull --policy resolve --budget 900
 
     log: a CSV or Parquet file with a line per pull
     limit NAME=X[%][/pull|/cost|/reward|/total]: limit on a penalty, such as bad=5%/pull, or on

@@ -19,7 +19,7 @@ outcome): the noise of an outcome grows with its expectation, as that of counts 
 eighth, ``refresh`` computes standardisation, ridges and inverses again, from G and b, in O(D^3).
 
 Letters: K arms, M limits, C = 2 + M channels, D columns, W recent requests. Everything is in
-normalised units; ``docs/contexts.md`` derives the formulas.
+normalised units; ``docs/contexts-theory.md`` derives the formulas.
 """
 
 from __future__ import annotations
@@ -481,9 +481,11 @@ def _solve(state: State, models: Models, arm: int, channel: int, channels: int, 
     for i in range(size):
         models.slopes[first + i * channels] = models.stretch[i]
         left -= models.column[i] * models.stretch[i]
-    least = LEAST * scale * scale
+    if channel != 1 and state.totals[at] > 0.0:
+        scale = state.squares[at] / state.totals[at]  # costs and penalties of arms differ in size
     noise = (max(left, 0.0) + 0.25 * scale * scale) / (state.pulls[arm] + 1.0)
-    models.noise[at], models.usual[at] = max(noise, least), bounded(models, at, 1, usual)
+    models.noise[at] = max(noise, LEAST * scale * scale)
+    models.usual[at] = bounded(models, at, 1, usual)
 
 
 def _allowed(state: State, models: Models, arm: int, m: int, channels: int) -> float:
