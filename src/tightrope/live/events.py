@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tightrope.problem import Task
 
 __all__ = [
-    "START", "VERSION", "Event", "Row", "encode", "event_of", "line_of", "row_of_line", "stored",
-    "text_of", "when", "words_of",
+    "START", "VERSION", "Event", "Row", "cannot_follow", "encode", "event_of", "line_of",
+    "row_of_line", "stored", "text_of", "when", "words_of",
 ]  # fmt: skip
 
 VERSION = 2  # of the bodies and of the rules to apply them; a newer one halts a process
@@ -89,6 +89,12 @@ def event_of(row: Row, before: bytes | None = None) -> Event:
     except (msgspec.MsgspecError, ValueError, TypeError) as error:
         raise HaltedError(f"event {seq}: its body cannot be read") from error
     return Event(seq, at, kind, ticket, who, version, body, own)
+
+
+def cannot_follow(event: Event, error: Exception) -> HaltedError:
+    """The error for an event that cannot be applied."""
+    told = " ".join(str(error).split()) or type(error).__name__
+    return HaltedError(f"event {event.seq} ({event.kind}): cannot be applied ({told:.200})")
 
 
 # Bodies as text.

@@ -17,10 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError
+from tightrope.kernels.live import NOTHING
 from tightrope.kernels.native import native
 from tightrope.live.controller import Controller, Penalty
 from tightrope.live.past import PastData, rows_of_past, sums_of_lines, weights_of_past
-from tightrope.policies.parts.linear import NEXT, RECENT, SEEN
+from tightrope.policies.choice import hashed
+from tightrope.policies.parts.beliefs import CELLS, NORMAL
+from tightrope.policies.parts.linear import NEXT, RECENT, SEEN, is_learned
 from tightrope.problem.features import Features, Mixed
 
 __all__ = ["FeaturedController"]
@@ -94,11 +97,33 @@ class FeaturedController(Controller):
         return super().ask(eligible)
 
     def choose(self, eligible: Iterable[int | str] | None = None, *, context: object = None) -> int:
-        """As ``Controller.choose``."""
+        """As ``Controller.choose``; a policy that ignores features needs no context."""
         if self._alone >= 0:
             self._count_alone()
-        self._face(context)
-        return super().choose(eligible)
+        before = self._columns.copy()
+        if self._aware or context is not None:
+            self._face(context)
+        try:
+            return super().choose(eligible)
+        except InputError:
+            self._columns[:] = before
+            raise
+
+    def pass_over(
+        self, eligible: Iterable[int | str] | None = None, *, context: object = None
+    ) -> None:
+        """As ``Controller.pass_over``."""
+        if self._mindless and self._asides:
+            super().pass_over()
+        else:
+            self.choose(eligible, context=context)
+
+    def launch(self, arm: int, *, context: object = None) -> None:
+        """As ``Controller.launch``; with a ``context``, the report must come with it too."""
+        if context is None:
+            self._launch_row(arm)
+        else:
+            super()._launch_row(arm)
 
     def tell(
         self,
@@ -147,7 +172,7 @@ class FeaturedController(Controller):
         self._count_alone()
         if context is not None:
             self._face(context)
-            return tuple(self._columns.tolist())
+            return tuple(self._columns.tolist()) if self._beside.vectors else ()
         vectors = self._beside.vectors.get(arm, [])
         if len(set(vectors)) != 1:
             flying = f"{len(vectors)} pulls of {self.arm_name(arm)!r} are in flight"
@@ -163,13 +188,78 @@ class FeaturedController(Controller):
             if not vectors:
                 del self._beside.vectors[arm]
 
+    def forget_requests(self) -> None:
+        """Replace the latest requests by random ones with the same means and deviations.
+
+        Only sums over requests remain.
+        """
+        self._count_alone()
+        self._beside.vectors.clear()
+        if self._aware:
+            models = self._state.scratch.models
+            features = self.contexts.columns - self.contexts.types
+            begin = np.cumsum(models.centre[features:]) - models.centre[features:]
+            shares = (np.arange(RECENT) + 0.5) / RECENT
+            window = models.recent.reshape(-1, RECENT)
+            for j in range(1, features):
+                deviation = 1.0 / models.unit[j] if models.unit[j] > 0.0 else 0.0
+                normal = [NORMAL[hashed(j, n) & (CELLS - 1)] for n in range(RECENT)]
+                window[j] = models.centre[j] + deviation * np.array(normal)
+            window[features:] = begin[:, np.newaxis] <= shares
+            window[features:-1] -= window[features + 1 :]  # 1 in the column of one type alone
+            models.context[1:], models.here[1:] = models.centre[1:], 0.0
+            self._state.scratch.fresh[0] = 0.0
+            self._arm = NOTHING
+
+    # What is learned.
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the features; then those of the types, where contexts have both."""
+        if isinstance(self.contexts, Features):
+            return list(self.contexts.names)  # type: ignore[arg-type]
+        return [*self.contexts.features.names, *self.contexts.kinds.names]
+
+    def slopes(self) -> list[list[dict[str, Any]]]:
+        """Of each column, what one deviation more of it does to each outcome that is learned.
+
+        Of a type: what a request of this type has more than the average one. ``band`` is half of
+        the 95 % interval.
+        """
+        if not self._aware:
+            return [[] for _ in self.column_names]
+        state, scales = self._state.scratch.models, self.task.scales.channels
+        shape = self.task.arm_count, len(scales)
+        size = self.contexts.columns
+        slopes = state.slopes.reshape(shape[0], size, shape[1])
+        inverse = state.inverse.reshape(*shape, size, size).diagonal(axis1=2, axis2=3)
+        spread = np.sqrt(np.maximum(state.noise.reshape(*shape, 1) * inverse, 0.0))
+        learned = [
+            (arm, channel)
+            for arm in range(shape[0])
+            for channel in range(shape[1])
+            if is_learned(self._state.record, arm, channel)
+        ]
+        return [
+            [
+                {
+                    "arm": self.arm_name(arm),
+                    "outcome": self.task.channels[channel],
+                    "effect": float(slopes[arm, j, channel]) * scales[channel],
+                    "band": 1.96 * float(spread[arm, channel, j]) * scales[channel],
+                }
+                for arm, channel in learned
+            ]
+            for j in range(1, size)
+        ]
+
     # Learning from a log.
 
-    def _learn_past(self, past: PastData, weight: float) -> None:
+    def learn_past(self, past: PastData, weight: float) -> None:
         """Learn from every line as from a report with a weight."""
         arms, outcomes, contexts = rows_of_past(past, self.task)
         if not self._aware:
-            super()._learn_past(past, weight)
+            super().learn_past(past, weight)
             return
         if contexts is None:
             raise InputError("learn_from: has no contexts, which the task needs")
