@@ -358,7 +358,7 @@ def test_drift_is_noticed_and_noise_is_not():
     assert FeatureMeans.of_table(means.table()).drift() == means.drift()
 
 
-def test_the_status_shows_what_features_do(store):
+def test_what_features_do_to_each_arm(store):
     campaign = start(store)
     rng = random.Random(1)
     for _ in range(60):
@@ -366,10 +366,11 @@ def test_the_status_shows_what_features_do(store):
         ticket = campaign.ask(context=[size, 7.0])
         good = size if ticket.number else 1 - size
         campaign.tell(ticket, reward=good, penalty=0)
-    size, constant = campaign.status()["features"]
-    effects = {(one["arm"], one["outcome"]): one for one in size["effects"]}
-    assert set(effects) == {(arm, what) for arm in "ab" for what in ("reward", "bad")}
-    first, second = effects["a", "reward"], effects["b", "reward"]
-    assert first["effect"] + first["band"] < 0 < second["effect"] - second["band"]
-    assert all(one["effect"] == 0 for one in constant["effects"])
-    assert campaign.status()["features_changed"] is False
+    found = campaign.refreshed().controller.effects()
+    effects = {one.arm: one for one in found if (one.feature, one.outcome) == ("size", "reward")}
+    assert effects["a"].effect + effects["a"].band < 0 < effects["b"].effect - effects["b"].band
+    assert {one.outcome for one in found} == {"reward", "bad"}
+    assert not any(one.effect or one.band for one in found if one.feature == "hard")
+    status = campaign.status()
+    assert [one["feature"] for one in status["features"]] == ["size", "hard"]
+    assert status["features_changed"] is False

@@ -36,7 +36,9 @@ from tightrope.client.ids import new_id
 from tightrope.client.spool import Entry, Spool, UnansweredDecision
 from tightrope.errors import HaltedError, InputError, StoreError, TightropeError, WaitError
 
-__all__ = ["ClientCore", "Driver", "Penalty", "Send", "Table", "Unreached", "asked", "path"]
+__all__ = [
+    "ClientCore", "Driver", "Penalty", "Send", "Table", "Unreached", "asked", "has_spares", "path",
+]  # fmt: skip
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries
 FIRST_AWAY, LONGEST_AWAY = 0.5, 5.0  # seconds in which an unreachable service is not tried
@@ -228,7 +230,7 @@ class ClientCore(Generic[TransportT]):
     async def _ask(self, name: str, body: Table, wait: float | None = None) -> Ticket:
         """A decision; while the service is unreachable, a spare ticket if one fits."""
         context, spares = body.get("context"), 0
-        own, plain = "id" in body, not body.keys() - {"context"}
+        own, plain = "id" in body, not body.keys() - {"context"} and has_spares(context)
         body = {**body, "id": body.get("id") or new_id()}
         if self._spare and plain:
             if self._is_away() and (spare := await self._on_disk(Spool.take, name, context)):
@@ -315,14 +317,15 @@ class ClientCore(Generic[TransportT]):
         finally:
             spool.close()
 
-    async def _tend(self, name: str, context: str | None) -> None:
+    async def _tend(self, name: str, context: Any) -> None:
         """After an answer, send waiting entries and ask for spares."""
         if self._spool is None:
             return
         try:
             if await self._on_disk(Spool.waiting):
                 await self._send_spooled()
-            if self._spare and time.monotonic() >= self._refill_at.get(name, -inf):
+            due = time.monotonic() >= self._refill_at.get(name, -inf)
+            if self._spare and due and has_spares(context):
                 await self._refill(name, self._spare, context)
         except AWAY:
             self._is_gone()
@@ -443,11 +446,23 @@ def asked(
     id: str | None,
     eligible: Sequence[int | str] | None,
     ttl: float | None,
-    context: str | None,
+    context: Any,
 ) -> Table:
     """The body of a request for a decision."""
     arms = None if eligible is None else list(eligible)
-    return _given({"id": id, "eligible": arms, "ttl_s": ttl, "context": context})
+    return _given({"id": id, "eligible": arms, "ttl_s": ttl, "context": _listed(context)})
+
+
+def _listed(context: Any) -> Any:
+    """A context as JSON has it: arrays as lists."""
+    if isinstance(context, tuple):
+        return [_listed(one) for one in context]
+    return context.tolist() if hasattr(context, "tolist") else context
+
+
+def has_spares(context: Any) -> bool:
+    """Whether tickets can be reserved in advance: features are not known before the request."""
+    return context is None or isinstance(context, str)
 
 
 def path(name: str, *parts: str) -> str:

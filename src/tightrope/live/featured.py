@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from math import isfinite
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,19 @@ from tightrope.policies.parts.beliefs import CELLS, NORMAL
 from tightrope.policies.parts.linear import NEXT, RECENT, SEEN, is_learned
 from tightrope.problem.features import Features, Mixed
 
-__all__ = ["FeaturedController"]
+__all__ = ["FeatureEffect", "FeaturedController"]
 
 SINGLE = np.dtype(np.float32)
+
+
+class FeatureEffect(NamedTuple):
+    """What one deviation more of a feature does to an arm's outcome, in the outcome's unit."""
+
+    feature: str
+    arm: str
+    outcome: str  # cost, reward, or the name of a limit
+    effect: float
+    band: float  # half of the 95 % interval
 
 
 class FeaturedController(Controller):
@@ -214,43 +224,35 @@ class FeaturedController(Controller):
     # What is learned.
 
     @property
-    def column_names(self) -> list[str]:
-        """The names of the features; then those of the types, where contexts have both."""
-        if isinstance(self.contexts, Features):
-            return list(self.contexts.names)  # type: ignore[arg-type]
-        return [*self.contexts.features.names, *self.contexts.kinds.names]
+    def feature_names(self) -> list[str]:
+        """The names of the features, in order."""
+        both = isinstance(self.contexts, Mixed)
+        return list((self.contexts.features if both else self.contexts).names)  # type: ignore[union-attr]
 
-    def slopes(self) -> list[list[dict[str, Any]]]:
-        """Of each column, what one deviation more of it does to each outcome that is learned.
+    def effects(self) -> list[FeatureEffect]:
+        """What one deviation more of each feature does to each outcome of each arm.
 
-        Of a type: what a request of this type has more than the average one. ``band`` is half of
-        the 95 % interval.
+        Outcomes that are known, and policies that ignore features, have no effects.
         """
         if not self._aware:
-            return [[] for _ in self.column_names]
-        state, scales = self._state.scratch.models, self.task.scales.channels
-        shape = self.task.arm_count, len(scales)
-        size = self.contexts.columns
-        slopes = state.slopes.reshape(shape[0], size, shape[1])
-        inverse = state.inverse.reshape(*shape, size, size).diagonal(axis1=2, axis2=3)
-        spread = np.sqrt(np.maximum(state.noise.reshape(*shape, 1) * inverse, 0.0))
-        learned = [
-            (arm, channel)
-            for arm in range(shape[0])
-            for channel in range(shape[1])
-            if is_learned(self._state.record, arm, channel)
-        ]
+            return []
+        models, scales = self._state.scratch.models, self.task.scales.channels
+        shape, size = (self.task.arm_count, len(scales)), self.contexts.columns
+        slopes = models.slopes.reshape(shape[0], size, shape[1])
+        inverse = models.inverse.reshape(*shape, size, size).diagonal(axis1=2, axis2=3)
+        spread = np.sqrt(np.maximum(models.noise.reshape(*shape, 1) * inverse, 0.0))
         return [
-            [
-                {
-                    "arm": self.arm_name(arm),
-                    "outcome": self.task.channels[channel],
-                    "effect": float(slopes[arm, j, channel]) * scales[channel],
-                    "band": 1.96 * float(spread[arm, channel, j]) * scales[channel],
-                }
-                for arm, channel in learned
-            ]
-            for j in range(1, size)
+            FeatureEffect(
+                name,
+                self.arm_name(arm),
+                outcome,
+                float(slopes[arm, j, channel]) * scales[channel],
+                1.96 * float(spread[arm, channel, j]) * scales[channel] * (models.unit[j] > 0.0),
+            )
+            for j, name in enumerate(self.feature_names, start=1)
+            for arm in range(shape[0])
+            for channel, outcome in enumerate(self.task.channels)
+            if is_learned(self._state.record, arm, channel)
         ]
 
     # Learning from a log.

@@ -89,24 +89,14 @@ class StatusType(TypedDict):
     pulls: dict[str, int]  # reported, by arm
 
 
-class StatusEffect(TypedDict):
-    """What one deviation more of a feature does to an arm's outcome, in the outcome's unit."""
-
-    arm: str
-    outcome: str  # cost, reward, or the name of a limit
-    effect: float
-    band: float  # half of the 95 % interval
-
-
 class StatusFeature(TypedDict):
-    """A feature of requests: its mean, and what it does."""
+    """A feature of requests: its mean, and whether that has changed."""
 
     feature: str
     first: float | None  # its mean in the first 1,000 requests; None until it is compared
     recent: float | None  # its mean in the last 500 to 999 requests
     moved: float | None  # the difference, in deviations of the first requests
     drifted: bool  # whether the difference is an alarm
-    effects: list[StatusEffect]
 
 
 class CampaignStatus(AccountAmounts):
@@ -235,12 +225,11 @@ def _types(core: Core) -> dict[str, Any]:
 
 
 def _features(core: Core) -> dict[str, Any]:
-    """What the features do, and whether their means have changed; empty without features."""
+    """The features' means, and whether they have changed; empty without features."""
     controller = core.controller
     if core.means is None or not isinstance(controller, FeaturedController):
         return {}
-    drift = core.means.drift()
-    names, slopes = controller.column_names, controller.slopes()
+    drift, names = core.means.drift(), controller.feature_names
     rows: list[StatusFeature] = [
         {
             "feature": name,
@@ -248,7 +237,6 @@ def _features(core: Core) -> dict[str, Any]:
             "recent": drift[at][1] if drift else None,
             "moved": drift[at][2] if drift else None,
             "drifted": bool(drift) and drift[at][3],
-            "effects": cast(list[StatusEffect], slopes[at]),
         }
         for at, name in enumerate(names)
     ]
