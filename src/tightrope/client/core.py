@@ -33,12 +33,10 @@ from tightrope.client.answers import (
     retry_after,
 )
 from tightrope.client.ids import new_id
-from tightrope.client.spool import Entry, Spool, UnansweredDecision
+from tightrope.client.spool import Entry, Spool, UnansweredDecision, has_spares
 from tightrope.errors import HaltedError, InputError, StoreError, TightropeError, WaitError
 
-__all__ = [
-    "ClientCore", "Driver", "Penalty", "Send", "Table", "Unreached", "asked", "has_spares", "path",
-]  # fmt: skip
+__all__ = ["ClientCore", "Driver", "Penalty", "Send", "Table", "Unreached", "asked", "path"]
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries
 FIRST_AWAY, LONGEST_AWAY = 0.5, 5.0  # seconds in which an unreachable service is not tried
@@ -458,11 +456,6 @@ def _listed(context: Any) -> Any:
     if isinstance(context, tuple):
         return [_listed(one) for one in context]
     return context.tolist() if hasattr(context, "tolist") else context
-
-
-def has_spares(context: Any) -> bool:
-    """Whether tickets can be reserved in advance: features are not known before the request."""
-    return context is None or isinstance(context, str)
 
 
 def path(name: str, *parts: str) -> str:

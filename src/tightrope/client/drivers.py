@@ -26,13 +26,12 @@ from tightrope.client.core import (
     Table,
     Unreached,
     asked,
-    has_spares,
     path,
 )
 from tightrope.client.decisions import AsyncDecision, Decision, DecisionMethods
 from tightrope.client.ids import new_id
 from tightrope.client.operations import Async, Awaiting, Blocking, Operation
-from tightrope.client.spool import Spool
+from tightrope.client.spool import Spool, has_spares
 from tightrope.errors import InputError, TightropeError
 
 if TYPE_CHECKING:

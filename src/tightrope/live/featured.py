@@ -227,7 +227,7 @@ class FeaturedController(Controller):
     def feature_names(self) -> list[str]:
         """The names of the features, in order."""
         both = isinstance(self.contexts, Mixed)
-        return list((self.contexts.features if both else self.contexts).names)  # type: ignore[union-attr]
+        return list((self.contexts.features if both else self.contexts).names)  # type: ignore[union-attr, arg-type]
 
     def effects(self) -> list[FeatureEffect]:
         """What one deviation more of each feature does to each outcome of each arm.
