@@ -33,14 +33,17 @@ class FeatureFacts:
     def __init__(self, view: View, one: StatusFeature, effects: list[FeatureEffect]) -> None:
         self.name, self.drifted = one["feature"], one["drifted"]
         self.first, self.recent = _mean(one["first"]), _mean(one["recent"])
-        self.effects = [
-            [
-                EffectFacts(one.arm, f"{one.effect:+.2g}", f"{one.band:.2g}", _sure(one) > 0.0)
-                for one in sorted(effects, key=_sure, reverse=True)
-                if one.outcome == outcome and one.band > 0.0
-            ][:MOST_NAMED]
-            for outcome in effect_channels(view)
-        ]
+        self.effects = [_arms(view, effects, outcome) for outcome in effect_channels(view)]
+
+
+def _arms(view: View, effects: list[FeatureEffect], outcome: str) -> list[EffectFacts]:
+    """The surest effects on an outcome, in the order of the arms."""
+    mine = [one for one in effects if one.outcome == outcome and one.band > 0.0]
+    surest = sorted(mine, key=_sure, reverse=True)[:MOST_NAMED]
+    return [
+        EffectFacts(one.arm, number(one.effect, 2, "+"), number(one.band, 2), _sure(one) > 0.0)
+        for one in sorted(surest, key=lambda one: view.task.names.index(one.arm))
+    ]
 
 
 def _mean(value: float | None) -> str:
