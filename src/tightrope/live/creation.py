@@ -23,6 +23,7 @@ from tightrope.live.arguments import (
     positive,
 )
 from tightrope.live.campaign import Campaign
+from tightrope.live.controller import Controller
 from tightrope.live.core import (
     ON_OVERRUN,
     STOPS,
@@ -185,13 +186,9 @@ def _create(
 ) -> None:
     """Write a campaign's first event, if no other process was faster."""
     controller = by_place(task)(task, policy, budget, seed=seed, background=True)
-    known, lines = controller.task, ""
+    known = controller.task
     erasable = getattr(known.contexts, "erasable", False)
-    if isinstance(past, PastLines):
-        controller.learn_past(past, past.weight)
-        lines, past = "" if erasable else past.text(), []
-    elif past:
-        controller.learn_sums(past)
+    sums, lines = _learned(controller, past, not erasable)
     loose = uncapped(known)
     if loose and settings.stop == "hard":
         settings = replace(settings, stop="soft")
@@ -219,7 +216,7 @@ def _create(
         penalties=known.penalty_count,
         accounts=[(one, tick_digits(total)) for one, total in accounts],
         moves=moved(moves),
-        past=past,
+        past=sums,
         lines=lines,
     )
     with store.turn(name) as turn:
@@ -233,3 +230,15 @@ def _create(
             turn.keep({})
     last = writer.rows[-1]
     store.save(name, Saved(last.seq, last.hash, fresh.snapshot()))
+
+
+def _learned(
+    controller: Controller, past: list[PastSums] | PastLines, keep: bool
+) -> tuple[list[PastSums], str]:
+    """Learn from a log; returns what the event has of it. ``keep``: also the features of lines."""
+    if isinstance(past, PastLines):
+        controller.learn_past(past, past.weight)
+        return [], past.text() if keep else ""
+    if past:
+        controller.learn_sums(past)
+    return past, ""

@@ -379,7 +379,7 @@ class TypesMerged(Body):
         return f"{self.name} into {self.into}"
 
 
-class ArmFacts(Body):
+class ArmEvent(Body):
     """A change of an arm."""
 
     facts: dict[str, Any]  # the arguments of ``Controller.add_arm`` or ``Controller.reprice``
@@ -388,7 +388,7 @@ class ArmFacts(Body):
         return ", ".join(f"{key} {value}" for key, value in self.facts.items())
 
 
-class ArmAdded(ArmFacts):
+class ArmAdded(ArmEvent):
     """A new arm."""
 
     kind: ClassVar[str] = "arm_added"
@@ -410,7 +410,7 @@ class ArmRetired(Body):
         return _arm(self.arm, task)
 
 
-class Repriced(ArmFacts):
+class Repriced(ArmEvent):
     """Other known prices of an arm."""
 
     kind: ClassVar[str] = "repriced"
