@@ -13,11 +13,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tightrope import Controller, Features, FullTable, Limit, LyOn, Resolve, Task, open_campaign
-from tightrope.errors import ConflictError, HaltedError, InputError, LogWarning, ReportError
+from tightrope import (
+    Controller,
+    Features,
+    FullTable,
+    Limit,
+    LyOn,
+    Resolve,
+    Task,
+    open_campaign,
+    read_log,
+)
+from tightrope.errors import ConflictError, InputError, LogWarning, ReportError
 from tightrope.live import turns
 from tightrope.live.archive import archive_events, backup_store, restore_store
 from tightrope.live.core import Core
+from tightrope.live.events import event_of, row_of_line
+from tightrope.live.export import exported
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import SQLiteStore
 from tightrope.live.vectors import BLOCK, FIRST, FeatureMeans
@@ -254,6 +266,38 @@ def test_archives_and_backups(tmp_path):
     campaign.disconnect()
 
 
+@pytest.mark.parametrize("contexts", [PLAIN, ERASABLE, MIXED], ids=["plain", "erasable", "mixed"])
+def test_an_export_with_and_without_features(tmp_path, contexts):
+    campaign = start(MemoryStore(), contexts)
+    vectors = [("y", [0.1 * n]) if contexts is MIXED else [0.1 * n, n % 2] for n in range(1, 4)]
+    for ticket in campaign.ask_many(3, contexts=vectors):
+        campaign.tell(ticket, reward=1, penalty=0)
+    campaign.change(policy=Resolve(risk=0.3))  # the state is in an event, too
+    for features in (True, False):
+        lines = list(exported(campaign.store, "one", features=features))
+        (tmp_path / "log.jsonl").write_text("\n".join(lines))
+        if features:
+            found = read_log(str(tmp_path / "log.jsonl")).contexts
+            rows = campaign.refreshed().types.rows(vectors)
+            assert (campaign.refreshed().types.rows(found) == rows).all()
+        else:
+            with pytest.warns(LogWarning, match="of 3 of 3 reports were erased or not exported"):
+                assert read_log(str(tmp_path / "log.jsonl")).contexts is None
+            state = Controller.restore(event_of(row_of_line(lines[-1])).body.snapshot)
+            window = state._state.scratch.models.recent.astype(np.float32)
+            assert np.float32(0.1) not in window
+
+
+def test_types_in_place_of_features():
+    campaign = start(MemoryStore())
+    work(campaign, 12)
+    campaign.change(contexts=["x", "y"])
+    campaign.tell(campaign.ask(context="y"), reward=1, penalty=0)
+    for ticket in list(campaign.refreshed().ledger.tickets):
+        campaign.tell(ticket, reward=1, penalty=0)
+    agrees(campaign)
+
+
 # Erasure.
 
 
@@ -276,7 +320,7 @@ def test_erased_features_are_gone_and_the_campaign_goes_on(any_store, tmp_path):
     assert (found.erased, found.learned_from) == (erased, events + 1)
     assert behind.refreshed().controller == campaign.refreshed().controller
     assert campaign.why("first").context is None
-    with pytest.raises(HaltedError, match="the features of its request were erased"):
+    with pytest.raises(InputError, match=r"cannot be explained; .* its request were erased"):
         campaign.why("flying")
     with pytest.warns(
         LogWarning, match="the features of .* reports were erased; the policy learns"
@@ -374,3 +418,24 @@ def test_what_features_do_to_each_arm(store):
     status = campaign.status()
     assert [one["feature"] for one in status["features"]] == ["size", "hard"]
     assert status["features_changed"] is False
+
+
+def test_a_late_report_during_an_erasure_keeps_its_features(store, clock, monkeypatch):
+    """Between the snapshot and the erasure, another process takes the report."""
+    campaign, other = start(store, ERASABLE, expire_after=60), open_campaign(store, "one")
+    old = campaign.ask_many(2, contexts=[[1, 1], [2, 2]])
+    clock.at += 61_000_000
+    campaign.ask(context=[3, 3])  # the old ones expire
+    save = type(campaign).save_snapshot
+
+    def save_and_tell(self):
+        found = save(self)
+        other.tell(old[0], reward=1, penalty=0)
+        return found
+
+    monkeypatch.setattr(type(campaign), "save_snapshot", save_and_tell)
+    assert campaign.erase_contexts() == 1
+    campaign.tell(old[1], reward=1, penalty=0)  # its features are in the memory here, and erased
+    assert campaign.verify().good
+    assert open_campaign(store, "one").refreshed().controller == other.refreshed().controller
+    assert sum(other.refreshed().controller.pulls) == 1

@@ -26,7 +26,6 @@ TASK = {
     "limits": {"bad": {"at_most": 0.2, "per": "pull"}},
     "contexts": {"types": ["math", "code"]},
 }
-NO_CONTEXT = "body: Expected `str | object | array | null`, got `int` - at `$.context`"
 REPORT = {"cost": 0.5, "reward": 1, "penalty": {"bad": 0}}
 
 

@@ -167,7 +167,8 @@ class Core:
 
     def void(self, closed: Open) -> None:
         """Cancel the pull of a ticket."""
-        kind = self.context_of(closed) if closed.features is None else None
+        featured = isinstance(self.controller, FeaturedController)
+        kind = None if featured else self.context_of(closed)
         self.controller.void(closed.arm, **self.in_context(kind))
 
     def in_context(self, kind: str | None, features: str | None = None) -> dict[str, Any]:
@@ -175,11 +176,11 @@ class Core:
 
         Empty without contexts, and where the policy does not use the features.
         """
-        if features is None:
+        contexts = self.controller.task.contexts
+        if features is None or not isinstance(contexts, Features | Mixed):
             return {} if kind is None else {"context": kind}
         if not self.controller.policy.contextual:
             return {}
-        contexts = cast(Features | Mixed, self.controller.task.contexts)
         return {"context": contexts.joined(kind, self.vectors.text(features))}
 
     def forget_requests(self) -> None:

@@ -8,12 +8,16 @@ is completed by the next one.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tightrope.errors import InputError
 from tightrope.live.arguments import moment
-from tightrope.live.kinds import ContextsErased
+from tightrope.live.events import event_of
+from tightrope.live.kinds import ContextsErased, Told
+from tightrope.live.stores import Turn
+from tightrope.live.vectors import request_of
 from tightrope.problem.values import shown
 
 if TYPE_CHECKING:
@@ -33,9 +37,19 @@ def erase_contexts(campaign: Campaign, before: datetime | str | None = None) -> 
     upto = core.ledger.seq if before is None else _last_before(campaign, before, core.ledger.seq)
     campaign.do(lambda writer: writer.emit(ContextsErased(upto)))
     core.vectors.forget()
-    saved, flying = campaign.save_snapshot()
+    saved, needed = campaign.save_snapshot()
     with campaign.store.turn(campaign.name) as turn:
-        return turn.erase(upto, flying, saved)
+        return turn.erase(upto, [*needed, *_reported_since(turn, saved)], saved)
+
+
+def _reported_since(turn: Turn, after: int) -> Iterator[int]:
+    """The requests of late reports after the snapshot, whose features a replay needs."""
+    while rows := turn.read(after):
+        for row in rows:
+            body = event_of(row).body
+            if isinstance(body, Told) and ":" in (body.features or ""):
+                yield request_of(body.features or "")[0]
+        after = rows[-1].seq
 
 
 def _last_before(campaign: Campaign, before: datetime | str, last: int) -> int:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from base64 import b85encode
 from collections.abc import Iterator
+from typing import cast
 
-from tightrope.live.core import Core
+from tightrope.live.core import restored
 from tightrope.live.events import Row, event_of, line_of, text_of
+from tightrope.live.featured import FeaturedController
 from tightrope.live.kinds import Asked, Created, Stateful, Told
 from tightrope.live.log import MANY, rows_of
 from tightrope.live.snapshots import task_of
@@ -42,10 +45,9 @@ def _without_features(row: Row) -> Row:
     stateful = event.body
     if not task_of(stateful.snapshot).feature_columns:
         return row
-    core = Core()
-    core.take_state(stateful)
-    core.forget_requests()
-    stateful.state = core.state()["state"]
+    controller = restored(stateful.snapshot, stateful.policy, stateful.code, None)
+    cast(FeaturedController, controller).forget_requests()
+    stateful.state = b85encode(controller.snapshot()).decode()
     if isinstance(stateful, Created):
         stateful.lines = ""
     return row._replace(body=text_of(stateful))

@@ -349,7 +349,11 @@ def why_of(store: Store, name: str, policy: Policy | None, ticket: str) -> Why:
     if not rows:
         raise InputError(f"ticket = {shown(ticket)}: is unknown")
     row = rows[0]
-    core, body = state_before(store, name, policy, row.seq), cast(Asked, event_of(row).body)
+    try:
+        core = state_before(store, name, policy, row.seq)
+    except ErasedError as error:
+        raise InputError(f"ticket = {shown(ticket)}: cannot be explained; {error}") from None
+    body = cast(Asked, event_of(row).body)
     controller = core.controller
     task, account = controller.task, core.ledger.accounts[0]
     among = range(task.arm_count) if body.allowed is None else body.allowed

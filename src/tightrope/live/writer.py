@@ -38,7 +38,7 @@ from tightrope.live.kinds import (
 from tightrope.live.ledger import Open, moved
 from tightrope.live.reservations import known_amount
 from tightrope.live.tickets import OWN_ID, Past, Ticket, good_id
-from tightrope.live.vectors import ErasedError
+from tightrope.live.vectors import ErasedError, request_of
 from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import shown
 
@@ -157,6 +157,13 @@ class Writer(ChangeWriter):
         except ErasedError:
             return ""
 
+    def _has(self, features: str) -> bool:
+        """Whether the features of an earlier request are in this turn's log or in the store."""
+        if ":" not in features:
+            return True
+        seq, _ = request_of(features)
+        return seq in self.vectors or seq in self.core.vectors.find(seq, seq)
+
     def check_ids(
         self,
         ids: Iterable[str | None],
@@ -242,7 +249,7 @@ class Writer(ChangeWriter):
             paid: Iterable[int] = body.settled
             body.was, body.over = past.state, body.over or past.state == "voided"
             if past.features is not None:
-                body.features = past.features if self._unsealed(past.features) else ""
+                body.features = past.features if self._has(past.features) else ""
             if past.state in ("expired", "quarantined"):
                 body.undone, body.corrected = list(reserved), list(past.refused)
                 paid = map(sub, paid, reserved)
