@@ -8,12 +8,13 @@ user's own policy counts by its text.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
 from tightrope.compiled.keys import key_of
 
-__all__ = ["DECISIONS", "decisions_of"]
+__all__ = ["DECISIONS", "decisions_of", "is_newer"]
 
 DECISIONS = 3
 
@@ -38,3 +39,17 @@ def _own_functions(kind: type) -> list[Any]:
         for value in vars(one).values()
         if hasattr(function := getattr(value, "__func__", value), "__code__")
     ]
+
+
+def is_newer(version: str, other: str) -> bool:
+    """Whether a version of the program comes after another; unknown ones do not.
+
+    >>> is_newer("0.10.0", "0.9.1"), is_newer("0.2.0", "0.2.0.dev0"), is_newer("", "0.2.0")
+    (True, True, False)
+    """
+
+    def order(text: str) -> tuple[list[int], bool]:
+        number = re.match(r"[\d.]*", text)[0]  # type: ignore[index]  # it always matches
+        return [int(one) for one in number.split(".") if one], number == text
+
+    return order(version) > order(other)

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from tests.live.postgres import Server, server_programs
+from tightrope.live.stores import open_store
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import SQLiteStore
 
@@ -47,3 +50,14 @@ def store(request, tmp_path, clock):
         made = SQLiteStore(str(tmp_path / "campaigns.db"), clock=clock)
         yield made
         made.close()
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def any_store(request, tmp_path):
+    if request.param == "memory":
+        yield MemoryStore()
+    else:
+        postgres = request.param == "postgres"
+        url = request.getfixturevalue("postgres_url") if postgres else str(tmp_path / "all.db")
+        with closing(open_store(url)) as store:
+            yield store

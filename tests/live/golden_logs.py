@@ -13,12 +13,13 @@ import json
 from pathlib import Path
 
 from tests.live.cheap import Rotation
-from tightrope import Limit, Task, open_campaign
+from tightrope import Features, Limit, Task, open_campaign
 from tightrope.errors import TightropeError
 from tightrope.live.events import START, VERSION, event_of, line_of, stored, text_of
 from tightrope.live.kinds import Archived, BudgetAdded, Discarded, Restored, Stateful, Upgraded
 from tightrope.live.ledger import Ledger
 from tightrope.live.stores.memory import MemoryStore
+from tightrope.problem.features import Mixed
 
 FOLDER = Path(__file__).parent / "golden"
 MINUTE = 60_000_000
@@ -157,6 +158,23 @@ def types():
     return made
 
 
+def features():
+    """Requests with a type and features, which are erased."""
+    contexts = Mixed(["u", "v"], Features(["size"], erasable=True))
+    made = Made(20, Task(["a", "b"], {"bad": Limit(0.4)}, contexts=contexts))
+    campaign = made.campaign
+    for number, name in enumerate("abcd"):
+        campaign.ask(name, context=("uv"[number % 2], [0.1 * number]))
+    campaign.tell("a", 0.5, 1, 0.1)
+    refused(campaign.tell, "b", -1, 1, 0)
+    campaign.correct(next(iter(campaign.refreshed().ledger.quarantine)), 0.125, 0.5, 0.25)
+    made.later(11).ask("e", context=("u", [7]))  # the rest expires
+    campaign.erase_contexts()
+    campaign.tell("c", 0.5, 1, 1)  # late, and its features are gone
+    campaign.tell("e", 0.5, 1, 1)
+    return made
+
+
 def written(made):
     """The log as lines of JSON, and at the end the ledger."""
     before, ledger, lines = START, Ledger(), []
@@ -173,7 +191,7 @@ def written(made):
 
 def main():
     FOLDER.mkdir(exist_ok=True)
-    for make in (tickets, changes, limits, budgets, types):
+    for make in (tickets, changes, limits, budgets, types, features):
         path = FOLDER / f"{make.__name__}-{VERSION}.jsonl"
         if not path.exists():  # an old log is never written again
             path.write_text(written(make()))

@@ -5,7 +5,8 @@
 Workers ask with ids of their own and tell what came of it. Each writes what it is about to do, and
 what it was answered, to a file of its own, synced. They are killed at random moments, one or all,
 and started again: then they repeat what was not answered, under the same id. At the end the log has
-to agree with the files, and with the model of the ledger. With ``--types`` requests have types.
+to agree with the files, and with the model of the ledger. With ``--types`` requests have types,
+with ``--features`` features that are erased now and then.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from pathlib import Path
 
 from tests.live.cheap import Rotation  # nothing is compiled: processes are short-lived
 from tests.live.ledger_model import Model, follow
-from tightrope import Limit, Task, open_campaign
+from tightrope import Features, Limit, Task, open_campaign
 from tightrope.errors import CampaignError, ConflictError, ExhaustedError, StoreError
 
 NAME = "killed"
 ARMS = {"cheap": 0.25, "dear": 1.0}  # what each costs; the dear one may cost less
 TASK = Task(list(ARMS), {"bad": Limit(0.4)})
 TYPES = ["math", "code", "chat", "art", "law"]  # more than there is room for
+FEATURES = Features(2, erasable=True)
 START, MORE, EVERY = 20.0, 20.0, 4  # the budget, and what is added to it every so many kills
 SNAPSHOTS = 500  # events between two
 
@@ -64,7 +66,7 @@ class Worker:
         self.number, self.rng = number, random.Random(seed)
         self.out = Outside(path)
         self.campaign = open_campaign(url, NAME, who=f"worker {number}")
-        self.typed = getattr(self.campaign.refreshed(), "types", None) is not None
+        self.contexts = getattr(self.campaign.refreshed(), "types", None)
         self.count, self.held, self.told = 0, [], []
 
     def run(self):
@@ -119,8 +121,11 @@ class Worker:
                 self.begin("tell", name, v=[rng.randrange(1, 251) / 1000, 1.0, 0.25])
 
     def context(self, name):
-        """The type of a request, as an argument: always the same for the same id."""
-        return {"context": TYPES[sum(name.encode()) % len(TYPES)]} if self.typed else {}
+        """The context of a request, as an argument: always the same for the same id."""
+        number = sum(name.encode())
+        if isinstance(self.contexts, Features):
+            return {"context": [number / 7, number % 5]}
+        return {} if self.contexts is None else {"context": TYPES[number % len(TYPES)]}
 
     def begin(self, what, name, **more):
         self.count += 1
@@ -179,6 +184,8 @@ def stop(pids):
 def more_budget(url):
     with open_campaign(url, NAME) as campaign:
         campaign.add_budget(MORE)
+        if getattr(campaign.refreshed().types, "erasable", False):
+            campaign.erase_contexts()
         if campaign.status()["state"] == "paused":  # told after a void: it costs more than there is
             campaign.resume()
 
@@ -276,6 +283,7 @@ def main(arguments=None):
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--store", default=None)
     parser.add_argument("--types", action="store_true", help="requests have types")
+    parser.add_argument("--features", action="store_true", help="requests have features")
     given = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
         url = given.store or os.path.join(folder, "campaigns.db")
@@ -285,6 +293,7 @@ def main(arguments=None):
                 print(f"{cycle} cycles", file=sys.stderr, flush=True)
 
         task = replace(TASK, contexts={"most": 3}) if given.types else TASK
+        task = replace(TASK, contexts=FEATURES) if given.features else task
         found = run(
             url, folder, given.cycles, given.workers, given.seed, progress=progress, task=task
         )

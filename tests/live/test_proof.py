@@ -87,6 +87,14 @@ def test_kill_9_under_load_with_types_of_requests(tmp_path):
     assert found["asks"] > 20
 
 
+def test_kill_9_under_load_with_features_that_are_erased(tmp_path):
+    task = replace(kills.TASK, contexts=kills.FEATURES)
+    found = kills.run(str(tmp_path / "campaigns.db"), tmp_path, cycles=8, task=task)
+    assert (found["lost"], found["doubled"], found["overspent"]) == (0, 0, 0)
+    assert found["verified"]
+    assert found["asks"] > 20
+
+
 def test_kill_9_under_load_on_postgresql(postgres_url, tmp_path):
     found = kills.run(postgres_url, tmp_path, cycles=12, workers=4)
     assert (found["lost"], found["doubled"], found["overspent"]) == (0, 0, 0)

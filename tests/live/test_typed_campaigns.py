@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from contextlib import closing
 from dataclasses import replace
 
 import numpy as np
@@ -15,24 +14,12 @@ from tightrope.errors import ConflictError, InputError, ReportError, WaitError
 from tightrope.live import turns
 from tightrope.live.archive import archive_events, backup_store, restore_store
 from tightrope.live.core import Core
-from tightrope.live.stores import open_store
 from tightrope.live.stores.memory import MemoryStore
 
 LIMITS = {"bad": Limit(0.5, per="pull")}
 TASK = Task(["a", "b"], LIMITS, costs=1, contexts=["x", "y"])
 OPEN = Task(["a", "b"], LIMITS, costs=1, contexts=Types(most=2))
 PLAIN = Task(["a", "b"], LIMITS, costs=1)
-
-
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
-def any_store(request, tmp_path):
-    if request.param == "memory":
-        yield MemoryStore()
-    else:
-        postgres = request.param == "postgres"
-        url = request.getfixturevalue("postgres_url") if postgres else str(tmp_path / "all.db")
-        with closing(open_store(url)) as store:
-            yield store
 
 
 def start(store, task=TASK, budget=200, policy=None, **options):

@@ -6,7 +6,7 @@ import random
 import time
 from contextlib import suppress
 
-from tightrope import Interval, Limit, Resolve, Scales, Task, open_campaign
+from tightrope import Features, Interval, Limit, Resolve, Scales, Task, open_campaign
 from tightrope.errors import TightropeError
 from tightrope.live.stores.memory import MemoryStore, wall_clock
 from tightrope.policies import UniformRandom
@@ -170,6 +170,33 @@ def auctions(store, clock, reports, policy=None):
         won = other < ticket.value
         sale = won and luck.random() < 0.25
         campaign.tell(ticket, reward=float(sale), penalty=other if won else 0.0)
+
+
+def featured(store, clock, name="router-features", pulls=2000):
+    """A router that sees the length of a prompt and whether it has code; prompts get longer."""
+    luck = random.Random(7)
+    task = Task(
+        ["haiku", "opus"],
+        {"bad": Limit(0.2, per="pull")},
+        Scales(cost=0.05),
+        contexts=Features(["length", "has_code", "hour"]),
+    )
+    campaign = open_campaign(store, name, task=task, budget=40.0, policy=Resolve())
+    for pull in range(pulls):
+        clock.at += 20
+        length = luck.lognormvariate(5 if pull < 0.7 * pulls else 5.8, 0.8)
+        code = float(luck.random() < 0.3)
+        ticket = campaign.ask(f"req-{pull:06d}", context=[length, code, luck.random()])
+        hard = min(0.0004 * length + 0.3 * code, 0.9)
+        dear, failing = (0.002, hard) if ticket.arm == "haiku" else (0.02, 0.2 * hard)
+        draw = luck.random()
+        campaign.tell(
+            ticket.id,
+            cost=min(dear * (0.5 + length / 400), 0.05),
+            reward=float(draw > failing),
+            penalty=float(draw < failing / 2),
+        )
+    return campaign
 
 
 def told(campaign, luck, pulls, arms, more=1.0):

@@ -45,6 +45,7 @@ CROWD = {
     "forty": "/campaigns/forty-arms",
     "changed": "/campaigns/changed",
     "types": "/campaigns/router-types",
+    "features": "/campaigns/router-features",
     "types-why": "/campaigns/router-types/why?ticket=req-001500",
     "broken": "/campaigns/broken",
     "once": "/campaigns/one-report",

@@ -33,7 +33,7 @@ from tightrope.client.answers import (
     retry_after,
 )
 from tightrope.client.ids import new_id
-from tightrope.client.spool import Entry, Spool, UnansweredDecision
+from tightrope.client.spool import Entry, Spool, UnansweredDecision, has_spares
 from tightrope.errors import HaltedError, InputError, StoreError, TightropeError, WaitError
 
 __all__ = ["ClientCore", "Driver", "Penalty", "Send", "Table", "Unreached", "asked", "path"]
@@ -228,7 +228,7 @@ class ClientCore(Generic[TransportT]):
     async def _ask(self, name: str, body: Table, wait: float | None = None) -> Ticket:
         """A decision; while the service is unreachable, a spare ticket if one fits."""
         context, spares = body.get("context"), 0
-        own, plain = "id" in body, not body.keys() - {"context"}
+        own, plain = "id" in body, not body.keys() - {"context"} and has_spares(context)
         body = {**body, "id": body.get("id") or new_id()}
         if self._spare and plain:
             if self._is_away() and (spare := await self._on_disk(Spool.take, name, context)):
@@ -315,14 +315,15 @@ class ClientCore(Generic[TransportT]):
         finally:
             spool.close()
 
-    async def _tend(self, name: str, context: str | None) -> None:
+    async def _tend(self, name: str, context: Any) -> None:
         """After an answer, send waiting entries and ask for spares."""
         if self._spool is None:
             return
         try:
             if await self._on_disk(Spool.waiting):
                 await self._send_spooled()
-            if self._spare and time.monotonic() >= self._refill_at.get(name, -inf):
+            due = time.monotonic() >= self._refill_at.get(name, -inf)
+            if self._spare and due and has_spares(context):
                 await self._refill(name, self._spare, context)
         except AWAY:
             self._is_gone()
@@ -443,11 +444,18 @@ def asked(
     id: str | None,
     eligible: Any,
     ttl: float | None,
-    context: str | None,
+    context: Any,
 ) -> Table:
     """The body of a request for a decision."""
     arms = eligible if eligible is None or isinstance(eligible, Mapping) else list(eligible)
-    return _given({"id": id, "eligible": arms, "ttl_s": ttl, "context": context})
+    return _given({"id": id, "eligible": arms, "ttl_s": ttl, "context": _listed(context)})
+
+
+def _listed(context: Any) -> Any:
+    """A context as JSON has it: arrays as lists."""
+    if isinstance(context, tuple):
+        return [_listed(one) for one in context]
+    return context.tolist() if hasattr(context, "tolist") else context
 
 
 def path(name: str, *parts: str) -> str:

@@ -18,11 +18,20 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from tightrope.client.answers import Reply, Ticket, id_of
-from tightrope.client.core import ClientCore, Driver, Penalty, Send, Table, Unreached, asked, path
+from tightrope.client.core import (
+    ClientCore,
+    Driver,
+    Penalty,
+    Send,
+    Table,
+    Unreached,
+    asked,
+    path,
+)
 from tightrope.client.decisions import AsyncDecision, Decision, DecisionMethods
 from tightrope.client.ids import new_id
 from tightrope.client.operations import Async, Awaiting, Blocking, Operation
-from tightrope.client.spool import Spool
+from tightrope.client.spool import Spool, has_spares
 from tightrope.errors import InputError, TightropeError
 
 if TYPE_CHECKING:
@@ -58,7 +67,7 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         campaign: str,
         id: str | None = None,
         *,
-        context: str | None = None,
+        context: Any = None,
         eligible: Arms = None,
         ttl: float | None = None,
         wait: float | None = None,
@@ -77,15 +86,17 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         campaign: str,
         id: str | None = None,
         *,
-        context: str | None = None,
+        context: Any = None,
         eligible: Arms = None,
         ttl: float | None = None,
         wait: float | None = None,
     ) -> Ticket:
         """Decide which arm to pull. The same ``id`` returns the same ticket and its state.
 
-        ``context``: the type of the request, in a campaign with contexts. ``eligible``: the arms
-        that can be pulled, or in an interval the lowest and the highest number. ``ttl``: seconds
+        ``context``: the type of the request, or its features as a list or by name, in a campaign
+        with contexts. Spare tickets do not serve requests with features, because an arm is decided
+        for the features of one request. ``eligible``: the arms that can be pulled, or in an
+        interval the lowest and the highest number. ``ttl``: seconds
         until the ticket expires; default: the campaign's. ``wait``: seconds to wait while no
         decision is possible.
         """
@@ -98,13 +109,13 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         count: int | None = None,
         *,
         ids: Sequence[str] | None = None,
-        contexts: Sequence[str] | None = None,
+        contexts: Sequence[Any] | None = None,
         eligible: Arms = None,
         ttl: float | None = None,
     ) -> list[Ticket]:
         """Several tickets, by ``count`` or ``ids``; fewer if the budget does not allow more.
 
-        ``contexts``: the type of each request, in a campaign with contexts.
+        ``contexts``: the type or the features of each request, in a campaign with contexts.
         """
         if ids is None:
             if count is None and contexts is not None:
@@ -245,6 +256,8 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         """Reserve spare tickets now; returns their number. ``context``: the type of requests."""
         if self._spool is None:
             raise InputError("spares: must come with a spool, the path of a file")
+        if not has_spares(context):
+            raise InputError("context: must be a type; an arm is decided for given features only")
         await self._refill(campaign, self._spare, context)
         await self._send_spooled()
         self._is_back()

@@ -45,6 +45,11 @@ CREATE TABLE IF NOT EXISTS spares (
 USABLE = "campaign = ? AND until > ? AND json_extract(ticket, '$.context') IS ?"
 
 
+def has_spares(context: Any) -> bool:
+    """Whether tickets can be reserved in advance: features are not known before the request."""
+    return context is None or isinstance(context, str)
+
+
 class Entry(NamedTuple):
     """A report or a void to be sent."""
 

@@ -11,18 +11,20 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from tightrope.data.log import Log
 from tightrope.errors import InputError, LogWarning, TightropeError
 from tightrope.live.events import Event, event_of
-from tightrope.live.kinds import Amended, ArmAdded, Created, Stateful, Told, TypesMerged
+from tightrope.live.kinds import Amended, ArmAdded, Asked, Created, Stateful, Told, TypesMerged
 from tightrope.live.ledger import Account
 from tightrope.live.log import first_event, read_lines
 from tightrope.live.snapshots import task_of
 from tightrope.problem import Interval, Task, Types
 from tightrope.problem.changed import with_arm
+from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import shown
 
 __all__ = ["Export", "read_export"]
@@ -46,6 +48,8 @@ class _Tickets:
     rows: list[list[float]] = field(default_factory=list)  # cost, reward, own penalties
     places: dict[str, int] = field(default_factory=dict)  # the row of a ticket
     types: list[str | None] = field(default_factory=list)  # of each row, if it has one
+    asked: dict[str, str] = field(default_factory=dict)  # the features of tickets without a row
+    features: list[str] = field(default_factory=list)  # of each row, as an event has them
 
     def take(self, event: Event) -> None:
         """Process one event."""
@@ -65,6 +69,8 @@ class _Tickets:
             self.task = with_arm(self.task, facts["name"], facts.get("cost"), facts.get("penalty"))
         elif isinstance(body, Told) and ticket is not None:
             self._tell(ticket, body, self.task)
+        elif isinstance(body, Asked) and ticket is not None:
+            self.asked[ticket] = body.features or ""
         elif isinstance(body, TypesMerged):
             self.types = [body.into if name == body.name else name for name in self.types]
         elif isinstance(body, Amended) and ticket in self.places:
@@ -88,6 +94,7 @@ class _Tickets:
         self.places[ticket] = len(self.rows)
         self.arms.append(body.arm)
         self.types.append(body.context)
+        self.features.append(self.asked.pop(ticket, ""))
         self.rows.append([cost, reward, *map(float, penalties)])
 
     def log(self, task: Task) -> Log:
@@ -96,6 +103,8 @@ class _Tickets:
         penalties = tuple(task.limit_names[m] for m in _own(task))
         space = task.space if isinstance(task.space, Interval) else None
         log = Log(task.arms, penalties, np.array(self.arms), outcomes, space=space)
+        if isinstance(task.contexts, Features | Mixed):
+            return self._with_features(log, task.contexts)
         missing = task.contexts.missing if isinstance(task.contexts, Types) else None
         types = [missing if name is None else name for name in self.types]
         typed = np.array([name is not None for name in types])
@@ -108,6 +117,27 @@ class _Tickets:
         names = [name for name in types if name is not None]
         kept = np.ascontiguousarray(outcomes[:, typed])
         return replace(log, chosen=log.chosen[typed], outcomes=kept, contexts=names)
+
+    def _with_features(self, log: Log, contexts: Features | Mixed) -> Log:
+        """The log with the features of its rows; rows that have lost them are left out."""
+        known = np.array([text != "" and ":" not in text for text in self.features])
+        if not known.all():
+            count = f"{np.count_nonzero(~known):,} of {len(known):,}"
+            rest = "they are left out" if known.any() else "the log is read without features"
+            text = f"the features of {count} reports were erased or not exported; {rest}"
+            warnings.warn(text, LogWarning, stacklevel=5)
+        if not known.any():
+            return log
+        pairs = [
+            (kind, contexts.joined(kind, text))
+            for kind, text, there in zip(self.types, self.features, known, strict=True)
+            if there
+        ]
+        rows: Any = np.array([row for _, row in pairs])
+        if isinstance(contexts, Mixed):
+            rows = [(kind, row[: contexts.features.count].tolist()) for kind, row in pairs]
+        kept = np.ascontiguousarray(log.outcomes[:, known])
+        return replace(log, chosen=log.chosen[known], outcomes=kept, contexts=rows)
 
 
 def _own(task: Task) -> list[int]:
@@ -128,7 +158,7 @@ def read_export(
             raise InputError(f"{role} = {shown(value)}: must be left out; the export contains it")
     text, tickets, last = os.fspath(path), _Tickets(), 0
     for file in [*sorted(archives, key=first_event), text]:
-        for number, row in read_lines(file):
+        for number, row in read_lines(file, whole=True):
             if row.seq <= last:  # it is in an archive too
                 continue
             try:

@@ -11,7 +11,7 @@ from tightrope.live.kinds import Created
 from tightrope.live.snapshots import task_of
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem, Task, check_budget
-from tightrope.problem.contexts import as_types
+from tightrope.problem.features import as_contexts, contexts_table
 
 __all__ = ["require_same"]
 
@@ -71,8 +71,7 @@ def _terms_of(task: Task, arms: frozenset[str]) -> Terms:
     for channel, scale in zip(task.channels, task.scales.channels, strict=True):
         cap = caps.get(channel)
         found[f"scale of {channel}"] = repr(scale) if cap is None else f"growing up to {cap!r}"
-    types = as_types(task.contexts)
-    found["contexts"] = "none" if types is None else repr(types.table())
+    found["contexts"] = str(contexts_table(as_contexts(task.contexts)) or "none")
     if task.safe is not None:
         found["safe arm"] = repr(task.safe)
     prices: dict[str, Any] = {"cost": task.costs or {}, **task.known}

@@ -87,6 +87,8 @@ def _remove_campaign(store: Store, name: str) -> None:
         last = 0
         while rows := turn.read(last, 5000):
             last = rows[-1].seq
+        if store.vectors(name, 1, last):
+            turn.erase(last, (), last + 1)
         turn.drop(last + 1)
 
 

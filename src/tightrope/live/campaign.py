@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tightrope.callers import warn_caller
 from tightrope.errors import (
     CampaignError,
     HaltedError,
     InputError,
+    LogWarning,
     PolicyError,
     ReportError,
     StoreError,
@@ -70,14 +72,14 @@ class Campaign(TurnTaker):
         *,
         eligible: Eligible = None,
         expire_after: timedelta | float | None = None,
-        context: str | None = None,
+        context: Any = None,
     ) -> Ticket:
         """Decide which arm to pull. The same ``id`` returns the same ticket and its state.
 
         ``eligible``: the arms that can be pulled this time, by name or number; over an interval
         the lowest and the highest number, over a box such pairs by name. ``expire_after``: seconds
-        until this ticket expires; default: the campaign's. ``context``: the type of the request, if
-        the task has contexts.
+        until this ticket expires; default: the campaign's. ``context``: the type of the request, or
+        its features, if the task has contexts.
         """
         ttl = None if expire_after is None else microseconds(expire_after)
         wanted = () if id is None else (str(id),)
@@ -90,11 +92,11 @@ class Campaign(TurnTaker):
         ids: Sequence[str] | None = None,
         eligible: Eligible = None,
         expire_after: timedelta | float | None = None,
-        contexts: Sequence[str | None] | None = None,
+        contexts: Sequence[Any] | None = None,
     ) -> list[Ticket]:
         """Several tickets in one turn, by ``count`` or ``ids``; fewer if the budget ends.
 
-        ``contexts``: the type of each request, if the task has contexts.
+        ``contexts``: the type or the features of each request, if the task has contexts.
         """
         ttl = None if expire_after is None else microseconds(expire_after)
         names: Sequence[str | None] = [None] * (count or 0) if ids is None else ids
@@ -293,6 +295,10 @@ class Campaign(TurnTaker):
         if limits is not None or chosen is not None or contexts is not None:
             rows = whole_log(self.store, self.name, archives)
             learning = Relearning(core, limits, chosen, contexts, events_of(rows, START))
+            if learning.erased:
+                lost = f"the features of {learning.erased:,} reports were erased"
+                text = "the policy learns from the other reports, and all of them are charged"
+                warn_caller(f"campaign {self.name!r}: {lost}; {text}", LogWarning)
 
         def act(writer: Writer) -> None:
             now = writer.core
@@ -304,6 +310,16 @@ class Campaign(TurnTaker):
             writer.change(learning, rest, text or now.policy_text, settings, digest_of(changed))
 
         return act
+
+    def erase_contexts(self, before: datetime | str | None = None) -> int:
+        """Erase the features of requests, of a task with ``Features(..., erasable=True)``.
+
+        ``before``: only those of requests before this time. Tickets in flight keep theirs. Returns
+        how many were erased.
+        """
+        from tightrope.live.erasure import erase_contexts
+
+        return erase_contexts(self, before)
 
     def refreshed(self) -> Core:
         """The state after all committed events."""

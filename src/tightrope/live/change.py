@@ -11,10 +11,11 @@ from tightrope.errors import InputError
 from tightrope.live.controller import Controller
 from tightrope.live.core import Core
 from tightrope.live.events import Event
-from tightrope.live.kinds import Created, Told, TypeAdded, in_context
-from tightrope.live.past import spread
+from tightrope.live.kinds import Asked, Created, Told, TypeAdded
+from tightrope.live.past import PastLines, spread
 from tightrope.live.spaced import by_place
 from tightrope.live.typed import TypedController
+from tightrope.live.vectors import ErasedError
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import stored_policy
 from tightrope.problem import Task, Types
@@ -52,9 +53,17 @@ class Relearning:
         budget = core.controller.budget
         seed = first.body.seed
         self.controller = by_place(task)(task, chosen, budget, seed=seed, background=few)
-        self.types = as_types(task.contexts)
+        self.types = task.contexts if isinstance(task.contexts, Types) else None
         if first.body.past:
             self.controller.learn_sums(spread(first.body.past, self.types))
+        if first.body.lines:
+            lines = PastLines.of_text(first.body.lines)
+            self.controller.learn_past(lines, lines.weight)
+        self._trial = Core(core.given)  # for the contexts of requests
+        self._trial.vectors.find = core.vectors.find
+        self._trial.controller = self.controller
+        self._requests: dict[str | None, str] = {}  # features of tickets without a report so far
+        self.erased = 0  # reports that nothing is learned from, because their features are erased
         self.seq = first.seq
         self.follow(events)
 
@@ -62,7 +71,10 @@ class Relearning:
         """Learn from the reports among these events."""
         for event in events:
             if isinstance(event.body, Told):
-                self._tell(event.body, event.seq)
+                self._tell(event.body, event.seq, self._requests.pop(event.ticket, None))
+            elif isinstance(event.body, Asked):
+                if event.body.features is not None:
+                    self._requests[event.ticket] = event.body.features
             elif isinstance(event.body, TypeAdded):
                 self._require_type(event.body.name)
             self.seq = event.seq
@@ -72,7 +84,7 @@ class Relearning:
         if isinstance(self.controller, TypedController):
             self.controller.kind_of(name)
 
-    def _tell(self, body: Told, seq: int) -> None:
+    def _tell(self, body: Told, seq: int, features: str | None) -> None:
         task = self.controller.task
         arm, values = body.arm, list(body.learned)
         known = task.known_outcomes[arm]
@@ -84,7 +96,13 @@ class Relearning:
             context = self.types.of_untyped(seq)
         if context is not None:
             self._require_type(context)
-        self.controller.tell(arm, values[0], values[1], values[2:], **in_context(context))
+        try:
+            request = self._trial.in_context(context, features)
+        except ErasedError:
+            self.erased += 1
+            self._trial.charge_report(values)
+            return
+        self.controller.tell(arm, values[0], values[1], values[2:], **request)
 
     def finish(self, core: Core) -> Controller:
         """The controller at the end of the log, with pulls in flight and money spent."""
@@ -94,10 +112,9 @@ class Relearning:
         made.charge(accounts[0].amount(accounts[0].spent) - made.spent)
         for name in core.ledger.types:  # also those that only requests without a report had
             self._require_type(name)
-        trial = Core(core.given)
-        trial.controller = made
         for one in core.ledger.tickets.values():
-            made.launch(one.arm, **in_context(trial.context_of(one)))
+            kind = self._trial.context_of(one)
+            made.launch(one.arm, **self._trial.in_context(kind, one.features))
         return made
 
 

@@ -53,6 +53,7 @@ class ChangeWriter:
         self.now = max(self.clock, self.ledger.at)
         self.rows: list[Row] = []
         self.notes: dict[int, str] = {}
+        self.vectors: dict[int, str] = {}  # features that the log has digests of
         self.drop = 0  # the last event to remove, because it is archived
         self._known: dict[str, list[Row]] = {}  # all rows of tickets that were looked up
         flying = self.ledger.tickets
@@ -68,7 +69,7 @@ class ChangeWriter:
         ticket: str | None = None,
         *,
         note: str | None = None,
-        chosen: bool = False,
+        chosen: Mapping[str, Any] | None = None,
     ) -> int:
         """Apply an event, then keep it for the log; returns its number."""
         seq, at, kind, who = self.ledger.seq + 1, self.now, body.kind, self.who

@@ -114,9 +114,9 @@ class Controller(MovingRun):
         held = known.task if policy.contextual else task.task
         self._hold(held, policy, float(budget), state)
         if learn_from is not None:
-            self._learn_past(learn_from, weight)
+            self.learn_past(learn_from, weight)
 
-    def _learn_past(self, past: PastData, weight: float) -> None:
+    def learn_past(self, past: PastData, weight: float) -> None:
         """Learn from a log before the first decision."""
         self.learn_sums(past_sums(past, self.task, weight))
 

@@ -16,7 +16,6 @@ would choose another arm, the arm in the event counts.
 from __future__ import annotations
 
 import json
-import re
 from base64 import b85encode
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from functools import cached_property
 from math import inf, isnan
 from numbers import Real
 from operator import gt
+from types import MappingProxyType
 from typing import Any, cast
 
 from tightrope.compatibility import decisions_of
@@ -37,8 +37,9 @@ from tightrope.errors import (
     WaitError,
 )
 from tightrope.live.controller import Controller
-from tightrope.live.events import Event, when
-from tightrope.live.kinds import Stateful, Told, in_context
+from tightrope.live.events import Event, cannot_follow, when
+from tightrope.live.featured import FeaturedController
+from tightrope.live.kinds import Stateful, Told
 from tightrope.live.ledger import DAY, Ledger, Open, moved
 from tightrope.live.reservations import (
     caps_of,
@@ -47,17 +48,18 @@ from tightrope.live.reservations import (
 )
 from tightrope.live.spaced import PointController
 from tightrope.live.typed import TypedController
+from tightrope.live.vectors import FeatureMeans, Vectors
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import code_of, stored_policy
+from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import LARGEST, shown
 
 __all__ = [
     "CampaignSettings",
     "Core",
     "digest_of",
-    "is_newer",
     "when",
-]  # fmt: skip
+]
 
 STOPS = ("hard", "paper", "soft")
 ON_OVERRUN = ("pause", "alert")
@@ -98,16 +100,18 @@ class Core:
         self.given = policy
         # Prices that have changed: the event, the arm, its known outcomes before [2 + M].
         self._past_prices: list[tuple[int, int, list[float | None]]] = []
+        self.vectors = Vectors()  # of requests, where they are not in the log
+        self.means: FeatureMeans | None = None  # of the requests' features, if the policy uses them
 
     # Following the log.
 
-    def follow(self, event: Event, chosen: bool = False) -> None:
-        """Apply an event; ``chosen``: ``choose`` has just made this decision."""
+    def follow(self, event: Event, chosen: Mapping[str, Any] | None = None) -> None:
+        """Apply an event; ``chosen``: ``choose`` has just made this decision, in this context."""
         try:
             closed = self.ledger.follow(event)
-            if chosen:  # and has drawn the policy's random numbers
+            if chosen is not None:  # and has drawn the policy's random numbers
                 body: Any = event.body
-                self.controller.launch(body.arm, **in_context(body.context))
+                self.launch(body.arm, chosen)
             else:
                 event.body.learn(self, event, closed)
         except (HaltedError, PolicyError):
@@ -150,9 +154,39 @@ class Core:
         cost, *rest = (a.amount(t) for a, t in zip(self.ledger.accounts, ticks, strict=True))
         self.controller.charge(cost, dict(zip(self._hard, rest, strict=True)))
 
+    def charge_report(self, values: Sequence[float]) -> None:
+        """Charge a report, or a part of it: cost, reward, reported penalties. No arm learns."""
+        told = self.controller.task.told
+        self.controller.charge(values[0], dict(zip(told, values[2:], strict=True)))
+
+    def launch(self, arm: int, request: Mapping[str, Any]) -> None:
+        """Count a decision for a request as in flight; ``request``: see ``in_context``."""
+        self.controller.launch(arm, **request)
+        if self.means is not None:
+            self.means.add(request["context"])
+
     def void(self, closed: Open) -> None:
         """Cancel the pull of a ticket."""
-        self.controller.void(closed.arm, **in_context(self.context_of(closed)))
+        featured = isinstance(self.controller, FeaturedController)
+        kind = None if featured else self.context_of(closed)
+        self.controller.void(closed.arm, **self.in_context(kind))
+
+    def in_context(self, kind: str | None, features: str | None = None) -> dict[str, Any]:
+        """The context of a request, as an event has it, as an argument of the controller.
+
+        Empty without contexts, and where the policy does not use the features.
+        """
+        contexts = self.controller.task.contexts
+        if features is None or not isinstance(contexts, Features | Mixed):
+            return {} if kind is None else {"context": kind}
+        if not self.controller.policy.contextual:
+            return {}
+        return {"context": contexts.joined(kind, self.vectors.text(features))}
+
+    def forget_requests(self) -> None:
+        """Forget the latest requests, where they have features that can be erased."""
+        if isinstance(self.controller, FeaturedController):
+            self.controller.forget_requests()
 
     def forfeit(self, closed: Open | None) -> None:
         """Charge the reservation of a ticket without a report."""
@@ -192,6 +226,9 @@ class Core:
     def _look_at_task(self) -> None:
         task = self.controller.task
         self.types = task.contexts
+        self.vectors.kept = getattr(task.contexts, "erasable", False)
+        size = task.feature_columns - 1 if self.controller.policy.contextual else 0
+        self.means = (self.means or FeatureMeans(size)) if size > 0 else None
         self._hard = [m for m, hard in enumerate(task.hard) if hard]
         self._reserved = reservations(task, self.ledger.accounts, self.settings.reserves)
         self.reserving = [moved(reserved=one) if any(one) else [] for one in self._reserved]
@@ -202,12 +239,15 @@ class Core:
     # Choosing.
 
     def choose(
-        self, now: int, eligible: Sequence[int] | None = None, context: str | None = None
+        self,
+        now: int,
+        eligible: Sequence[int] | None = None,
+        request: Mapping[str, Any] = MappingProxyType({}),
     ) -> tuple[int, tuple[int, ...] | None]:
         """The next decision at log time ``now``; raises if no decision is possible.
 
-        ``context``: the type of the request. Returns the arm, and the arms it was chosen from if
-        not all.
+        ``request``: see ``in_context``. Returns the arm, and the arms it was chosen from if not
+        all.
         """
         ledger, controller = self.ledger, self.controller
         if ledger.closed:
@@ -224,7 +264,7 @@ class Core:
                     f"arm {controller.arm_name(arm)!r} is pinned, but is not eligible now"
                 )
         else:
-            arm = controller.choose(allowed, **in_context(context))
+            arm = controller.choose(allowed, **request)
         return arm, allowed
 
     def _affordable(self, now: int, eligible: Sequence[int] | None) -> tuple[int, ...] | None:
@@ -389,6 +429,8 @@ class Core:
             head["code"] = code
         if self._past_prices:
             head["past_prices"] = self._past_prices
+        if self.means is not None:
+            head["means"] = self.means.table()
         return json.dumps(head, sort_keys=True).encode() + b"\n" + self.controller.snapshot()
 
     @classmethod
@@ -412,30 +454,26 @@ class Core:
         made.policy_text, made.program = head["policy"], head.get("program", "")
         made._past_prices = [(seq, arm, one) for seq, arm, one in head.get("past_prices", [])]
         made.code = head.get("code", "")
+        made.means = FeatureMeans.of_table(head["means"]) if "means" in head else None
         made.controller = restored(state, made.policy_text, made.code, policy)
         made._look_at_task()
         return made
 
     def state(self) -> dict[str, Any]:
-        """The fields of an event that carries the policy's state."""
+        """The fields of an event that carries the policy's state.
+
+        Where features can be erased, the state is without the latest requests.
+        """
+        controller = self.controller
+        if isinstance(controller, FeaturedController) and controller.contexts.erasable:
+            (controller := controller.copy()).forget_requests()
         return {
             "policy": self.policy_text,
             "digest": self.digest,
             "settings": asdict(self.settings),
-            "state": b85encode(self.controller.snapshot()).decode(),
+            "state": b85encode(controller.snapshot()).decode(),
             "code": code_of(type(self.controller.policy), self.policy_text),
         }
-
-
-def kept_ledger(saved: bytes) -> Ledger:
-    """The ledger in a snapshot, without the policy."""
-    return Ledger.of_table(json.loads(saved.partition(b"\n")[0])["ledger"])
-
-
-def cannot_follow(event: Event, error: Exception) -> HaltedError:
-    """The error for an event that cannot be applied."""
-    told = " ".join(str(error).split()) or type(error).__name__
-    return HaltedError(f"event {event.seq} ({event.kind}): cannot be applied ({told:.200})")
 
 
 def restored(state: bytes, text: str, code: str, policy: Policy | None) -> Controller:
@@ -454,20 +492,6 @@ def restored(state: bytes, text: str, code: str, policy: Policy | None) -> Contr
         return PointController.restore(state, policy, background=True)
     except InputError as error:
         raise missing or error from None
-
-
-def is_newer(version: str, other: str) -> bool:
-    """Whether a version of the program comes after another; unknown ones do not.
-
-    >>> is_newer("0.10.0", "0.9.1"), is_newer("0.2.0", "0.2.0.dev0"), is_newer("", "0.2.0")
-    (True, True, False)
-    """
-
-    def order(text: str) -> tuple[list[int], bool]:
-        number = re.match(r"[\d.]*", text)[0]  # type: ignore[index]  # it always matches
-        return [int(one) for one in number.split(".") if one], number == text
-
-    return order(version) > order(other)
 
 
 def digest_of(controller: Controller) -> str:

@@ -23,6 +23,7 @@ from tightrope.live.arguments import (
     positive,
 )
 from tightrope.live.campaign import Campaign
+from tightrope.live.controller import Controller
 from tightrope.live.core import (
     ON_OVERRUN,
     STOPS,
@@ -34,7 +35,7 @@ from tightrope.live.events import START
 from tightrope.live.follower import unknown_campaign
 from tightrope.live.kinds import Created
 from tightrope.live.ledger import Account, moved, tick_digits
-from tightrope.live.past import PastData, PastSums, past_sums
+from tightrope.live.past import PastData, PastLines, PastSums, past_sums
 from tightrope.live.reservations import hard_totals, reservations, uncapped
 from tightrope.live.spaced import by_place
 from tightrope.live.stores import Saved, Store, open_store
@@ -104,7 +105,10 @@ def open_campaign(
                 stop, expire_after, release, starts, ends, per_day, shadow, on_overrun
             )
             chosen, text = as_policy(Resolve() if policy is None else policy)
-            past = [] if learn_from is None else past_sums(learn_from, task.stated, weight)
+            past: list[PastSums] | PastLines = []
+            if learn_from is not None:
+                reading = PastLines.of if task.feature_columns else past_sums
+                past = reading(learn_from, task.stated, weight)
             _create(opened, name, task, budget, chosen, text, seed, settings, who, past)
         given = as_policy(policy)[0] if policy is not None else None
         campaign = Campaign(opened, name, policy=given, who=who, owned=owned)
@@ -178,13 +182,13 @@ def _create(
     seed: int,
     settings: CampaignSettings,
     who: str | None,
-    past: list[PastSums],
+    past: list[PastSums] | PastLines,
 ) -> None:
     """Write a campaign's first event, if no other process was faster."""
     controller = by_place(task)(task, policy, budget, seed=seed, background=True)
-    if past:
-        controller.learn_sums(past)
     known = controller.task
+    erasable = getattr(known.contexts, "erasable", False)
+    sums, lines = _learned(controller, past, not erasable)
     loose = uncapped(known)
     if loose and settings.stop == "hard":
         settings = replace(settings, stop="soft")
@@ -212,7 +216,8 @@ def _create(
         penalties=known.penalty_count,
         accounts=[(one, tick_digits(total)) for one, total in accounts],
         moves=moved(moves),
-        past=past,
+        past=sums,
+        lines=lines,
     )
     with store.turn(name) as turn:
         if turn.read(0, 1):
@@ -221,5 +226,19 @@ def _create(
         writer = Writer(fresh, START, turn, known_who(who) or own_name())
         writer.emit(body)
         turn.append(writer.rows, {})
+        if erasable:
+            turn.keep({})
     last = writer.rows[-1]
     store.save(name, Saved(last.seq, last.hash, fresh.snapshot()))
+
+
+def _learned(
+    controller: Controller, past: list[PastSums] | PastLines, keep: bool
+) -> tuple[list[PastSums], str]:
+    """Learn from a log; returns what the event has of it. ``keep``: also the features of lines."""
+    if isinstance(past, PastLines):
+        controller.learn_past(past, past.weight)
+        return [], past.text() if keep else ""
+    if past:
+        controller.learn_sums(past)
+    return past, ""

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from tightrope.problem import Task
 
 __all__ = [
-    "START", "VERSION", "Event", "Row", "encode", "event_of", "line_of", "row_of_line", "stored",
-    "text_of", "when", "words_of",
+    "START", "VERSION", "Event", "Row", "cannot_follow", "encode", "event_of", "line_of",
+    "row_of_line", "stored", "text_of", "when", "words_of",
 ]  # fmt: skip
 
 VERSION = 2  # of the bodies and of the rules to apply them; a newer one halts a process
@@ -91,6 +91,12 @@ def event_of(row: Row, before: bytes | None = None) -> Event:
     return Event(seq, at, kind, ticket, who, version, body, own)
 
 
+def cannot_follow(event: Event, error: Exception) -> HaltedError:
+    """The error for an event that cannot be applied."""
+    told = " ".join(str(error).split()) or type(error).__name__
+    return HaltedError(f"event {event.seq} ({event.kind}): cannot be applied ({told:.200})")
+
+
 # Bodies as text.
 
 DECODE: dict[str, Callable[[str], Body]] = {
@@ -134,14 +140,16 @@ def when(at: int) -> datetime:
     return datetime.fromtimestamp(at / 1e6, UTC)
 
 
-def line_of(row: Row, note: str | None = None) -> str:
+def line_of(row: Row, note: str | None = None, vector: str | None = None) -> str:
     """An event as a line of JSON with all stored fields; the body is verbatim.
 
-    Exports, archives, HTTP and the pages use this format.
+    Exports, archives, HTTP and the pages use this format. ``vector``: the features of the request,
+    which are outside of the log.
     """
     head = {"seq": row.seq, "at": row.at, "time": when(row.at).isoformat(), "kind": row.kind}
     head |= {"ticket": row.ticket, "who": row.who, "version": row.version}
-    tail = {"hash": row.hash.hex()} if note is None else {"hash": row.hash.hex(), "note": note}
+    more = {"note": note, "vector": vector}
+    tail = {"hash": row.hash.hex(), **{key: one for key, one in more.items() if one is not None}}
     return f'{json.dumps(head)[:-1]}, "body": {row.body}, {json.dumps(tail)[1:]}'
 
 
@@ -156,13 +164,17 @@ class Line(msgspec.Struct):
     body: msgspec.Raw
     version: int = 1
     hash: str = ""
+    vector: str = ""
 
 
 read_line = msgspec.json.Decoder(Line).decode
 
 
-def row_of_line(line: str | bytes) -> Row:
-    """The event in a line that ``line_of`` or version 0.2 wrote."""
+def row_of_line(line: str | bytes, *, whole: bool = False) -> Row:
+    """The event in a line that ``line_of`` or version 0.2 wrote.
+
+    ``whole``: with the features of its request in the body, where the log has their digest.
+    """
     try:
         one = read_line(line)
         body, at = bytes(one.body), one.at
@@ -171,6 +183,8 @@ def row_of_line(line: str | bytes) -> Row:
         if isinstance(at, str):
             at = round(datetime.fromisoformat(at).timestamp() * 1e6)
         own = bytes.fromhex(one.hash)
+        if whole and one.vector:
+            body = encode(json.loads(body) | {"features": one.vector})
     except (msgspec.MsgspecError, ValueError):
         raise InputError("must be an event as 'tightrope campaign export' writes it") from None
     return Row(one.seq, at, one.kind, one.ticket, one.who, one.version, body.decode(), own)

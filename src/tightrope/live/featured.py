@@ -11,22 +11,35 @@ from collections.abc import Iterable
 from math import isfinite
 from struct import Struct
 from struct import error as struct_error
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import InputError
+from tightrope.kernels.live import NOTHING
 from tightrope.kernels.native import native
 from tightrope.live.controller import Controller, Penalty
 from tightrope.live.past import PastData, rows_of_past, sums_of_lines, weights_of_past
-from tightrope.policies.parts.linear import NEXT, RECENT, SEEN
+from tightrope.policies.choice import hashed
+from tightrope.policies.parts.beliefs import CELLS, NORMAL
+from tightrope.policies.parts.linear import NEXT, RECENT, SEEN, is_learned
 from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import at
 
-__all__ = ["FeaturedController"]
+__all__ = ["FeatureEffect", "FeaturedController"]
 
 SINGLE = np.dtype(np.float32)
+
+
+class FeatureEffect(NamedTuple):
+    """What one deviation more of a feature does to an arm's outcome, in the outcome's unit."""
+
+    feature: str
+    arm: str
+    outcome: str  # cost, reward, or the name of a limit
+    effect: float
+    band: float  # half of the 95 % interval
 
 
 class FeaturedController(Controller):
@@ -95,11 +108,33 @@ class FeaturedController(Controller):
         return super().ask(eligible)
 
     def choose(self, eligible: Iterable[int | str] | None = None, *, context: object = None) -> int:
-        """As ``Controller.choose``."""
+        """As ``Controller.choose``; a policy that ignores features needs no context."""
         if self._alone >= 0:
             self._count_alone()
-        self._face(context)
-        return super().choose(eligible)
+        before = self._columns.copy()
+        if self._aware or context is not None:
+            self._face(context)
+        try:
+            return super().choose(eligible)
+        except InputError:
+            self._columns[:] = before
+            raise
+
+    def pass_over(
+        self, eligible: Iterable[int | str] | None = None, *, context: object = None
+    ) -> None:
+        """As ``Controller.pass_over``."""
+        if self._mindless and self._asides:
+            super().pass_over()
+        else:
+            self.choose(eligible, context=context)
+
+    def launch(self, arm: int, *, context: object = None) -> None:
+        """As ``Controller.launch``; with a ``context``, the report must come with it too."""
+        if context is None:
+            self._launch_row(arm)
+        else:
+            super()._launch_row(arm)
 
     def tell(
         self,
@@ -148,7 +183,7 @@ class FeaturedController(Controller):
         self._count_alone()
         if context is not None:
             self._face(context)
-            return tuple(self._columns.tolist())
+            return tuple(self._columns.tolist()) if self._beside.vectors else ()
         vectors = self._beside.vectors.get(arm, [])
         if len(set(vectors)) != 1:
             flying = f"{len(vectors)} pulls of {self.arm_name(arm)!r} are in flight"
@@ -164,13 +199,70 @@ class FeaturedController(Controller):
             if not vectors:
                 del self._beside.vectors[arm]
 
+    def forget_requests(self) -> None:
+        """Replace the latest requests by random ones with the same means and deviations.
+
+        Only sums over requests remain.
+        """
+        self._count_alone()
+        self._beside.vectors.clear()
+        if self._aware:
+            models = self._state.scratch.models
+            features = self.contexts.columns - self.contexts.types
+            begin = np.cumsum(models.centre[features:]) - models.centre[features:]
+            shares = (np.arange(RECENT) + 0.5) / RECENT
+            window = models.recent.reshape(-1, RECENT)
+            for j in range(1, features):
+                deviation = 1.0 / models.unit[j] if models.unit[j] > 0.0 else 0.0
+                normal = [NORMAL[hashed(j, n) & (CELLS - 1)] for n in range(RECENT)]
+                window[j] = models.centre[j] + deviation * np.array(normal)
+            window[features:] = begin[:, np.newaxis] <= shares
+            window[features:-1] -= window[features + 1 :]  # 1 in the column of one type alone
+            models.context[1:], models.here[1:] = models.centre[1:], 0.0
+            self._state.scratch.fresh[0] = 0.0
+            self._arm = NOTHING
+
+    # What is learned.
+
+    @property
+    def feature_names(self) -> list[str]:
+        """The names of the features, in order."""
+        both = isinstance(self.contexts, Mixed)
+        return list((self.contexts.features if both else self.contexts).names)  # type: ignore[union-attr, arg-type]
+
+    def effects(self) -> list[FeatureEffect]:
+        """What one deviation more of each feature does to each outcome of each arm.
+
+        Outcomes that are known, and policies that ignore features, have no effects.
+        """
+        if not self._aware:
+            return []
+        models, scales = self._state.scratch.models, self.task.scales.channels
+        shape, size = (self.task.arm_count, len(scales)), self.contexts.columns
+        slopes = models.slopes.reshape(shape[0], size, shape[1])
+        inverse = models.inverse.reshape(*shape, size, size).diagonal(axis1=2, axis2=3)
+        spread = np.sqrt(np.maximum(models.noise.reshape(*shape, 1) * inverse, 0.0))
+        return [
+            FeatureEffect(
+                name,
+                self.arm_name(arm),
+                outcome,
+                float(slopes[arm, j, channel]) * scales[channel],
+                1.96 * float(spread[arm, channel, j]) * scales[channel] * (models.unit[j] > 0.0),
+            )
+            for j, name in enumerate(self.feature_names, start=1)
+            for arm in range(shape[0])
+            for channel, outcome in enumerate(self.task.channels)
+            if is_learned(self._state.record, arm, channel)
+        ]
+
     # Learning from a log.
 
-    def _learn_past(self, past: PastData, weight: float) -> None:
+    def learn_past(self, past: PastData, weight: float) -> None:
         """Learn from every line as from a report with a weight."""
         arms, outcomes, contexts = rows_of_past(past, self.task)
         if not self._aware:
-            super()._learn_past(past, weight)
+            super().learn_past(past, weight)
             return
         if contexts is None:
             raise InputError("learn_from: has no contexts, which the task needs")

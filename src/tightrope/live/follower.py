@@ -12,14 +12,17 @@ P8 *Fail closed.* An event that cannot be applied, or whose hash does not follow
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf
 
+from tightrope.compatibility import is_newer
 from tightrope.errors import HaltedError, InputError, nearest
-from tightrope.live.core import Core, digest_of, is_newer
+from tightrope.live.core import Core, digest_of
 from tightrope.live.events import START, Row
 from tightrope.live.kinds import Created, Upgraded
 from tightrope.live.log import MANY, events_of
 from tightrope.live.stores import Store, Turn
+from tightrope.live.vectors import ErasedError
 from tightrope.policies.base import Policy
 from tightrope.version import __version__
 
@@ -67,7 +70,7 @@ class Follower:
                 )
             core, seen = Core.restore(saved.body, self.policy), saved.hash
             require_able(core, saved.seq, inf)
-        self.core, self.hash = core, seen
+        self._hold(core, seen)
         core = self.follow_committed(upto)
         if core.ledger.seq == 0:
             raise unknown_campaign(self.store, self.name)
@@ -82,6 +85,11 @@ class Follower:
                 )
         self.replayed = core.ledger.seq - (saved.seq if saved is not None else 0)
         return core
+
+    def _hold(self, core: Core, seen: bytes) -> None:
+        """Continue from a state, after the event with this hash."""
+        core.vectors.find = partial(self.store.vectors, self.name)
+        self.core, self.hash = core, seen
 
     def refreshed(self) -> Core:
         """The state after all committed events."""
@@ -100,23 +108,26 @@ class Follower:
                     raise HaltedError(
                         f"campaign {self.name!r}: the events before {upto + 1} are archived"
                     )
-                self._skip_archived()
+                self._skip()
             else:
-                self.follow(rows)
+                self.follow(rows, upto)
                 if upto is None and len(rows) < MANY:
                     break
         return self.core
 
-    def _skip_archived(self) -> Core:
-        """Continue from a snapshot: the events in between are archived."""
+    def _skip(self) -> Core:
+        """Continue from a snapshot: the events in between, or their features, are gone."""
         assert self.core is not None
         saved, seq = self.store.saved(self.name), self.core.ledger.seq
         if saved is None or saved.seq <= seq:
             self.forget()
-            raise HaltedError(f"campaign {self.name!r}: event {seq + 1} is missing")
-        self.core, self.hash = Core.restore(saved.body, self.policy), saved.hash
-        require_able(self.core, saved.seq, inf)
-        return self.core
+            raise HaltedError(
+                f"campaign {self.name!r}: event {seq + 1} or its features are missing"
+            )
+        core = Core.restore(saved.body, self.policy)
+        self._hold(core, saved.hash)
+        require_able(core, saved.seq, inf)
+        return core
 
     def current(self, turn: Turn) -> Core:
         """The state after all events of the log, within a turn."""
@@ -125,7 +136,7 @@ class Follower:
         rows = turn.read(max(seq - 1, 0))
         if rows and rows[0].seq > seq:  # that one is archived
             if rows[0].seq > seq + 1:
-                core = self._skip_archived()
+                core = self._skip()
             rows = [rows[0], *turn.read(core.ledger.seq)]  # the first was applied already
         elif not rows or rows[0].seq != seq or rows[0].hash != self.hash:
             self.forget()
@@ -137,16 +148,27 @@ class Follower:
         if len(rows) > 1:
             self.follow(rows[1:])
         while len(rows) >= MANY:
-            rows = turn.read(core.ledger.seq)
+            rows = turn.read(self.core.ledger.seq)  # type: ignore[union-attr]  # there is one now
             self.follow(rows)
-        return core
+        return self.core  # type: ignore[return-value]
 
-    def follow(self, rows: Sequence[Row]) -> None:
-        """Apply the next events; if one fails, discard the state."""
+    def follow(self, rows: Sequence[Row], upto: int | None = None) -> None:
+        """Apply the next events; if one fails, discard the state.
+
+        If features were erased, continue from a snapshot, except with ``upto``.
+        """
         assert self.core is not None
         try:
             for event in events_of(rows, self.hash):
-                self.core.follow(event)
+                if event.seq <= self.core.ledger.seq:  # it is in the snapshot
+                    continue
+                try:
+                    self.core.follow(event)
+                except ErasedError:
+                    if upto is not None:
+                        raise
+                    self._skip()
+                    continue
                 self.hash = event.hash
                 if isinstance(event.body, Created | Upgraded):
                     require_able(self.core, event.seq, self._began)

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "KINDS", "Amended", "Archived", "ArmAdded", "ArmRetired", "Asked", "Body", "BudgetAdded",
-    "BudgetSet", "Changed", "Closed", "Created", "Discarded", "Expired", "Paused", "Pinned",
-    "Quarantined", "Repriced", "Restored", "Resumed", "Stateful", "Told", "TypeAdded",
-    "TypesMerged", "Upgraded", "Voided",
+    "BudgetSet", "Changed", "Closed", "ContextsErased", "Created", "Discarded", "Expired",
+    "Paused", "Pinned", "Quarantined", "Repriced", "Restored", "Resumed", "Stateful", "Told",
+    "TypeAdded", "TypesMerged", "Upgraded", "Voided",
 ]  # fmt: skip
 
 Amount = Callable[[float], str]  # money as text
@@ -83,6 +83,7 @@ class Created(Stateful, kw_only=True):
     penalties: int  # how many
     accounts: list[tuple[str, int]]  # names, and the decimals of their ticks
     past: list[PastSums] = []  # of the log that was learned from, if there was one
+    lines: str = ""  # of that log, where its lines have features; see ``PastLines``
 
     def enter(self, ledger: Ledger, event: Event) -> None:
         ledger.accounts = [Account(*account) for account in self.accounts]
@@ -118,6 +119,7 @@ class Asked(Body):
     among: list[int] | None = None  # the arms it was chosen from, if they differ
     pinned: bool = False
     context: str | None = None  # the type of the request, where the task has contexts
+    features: str | None = None  # of the request, or their digest; see ``vectors``
 
     @property
     def allowed(self) -> list[int] | None:
@@ -136,16 +138,17 @@ class Asked(Body):
         reserved = tuple(self.moves[2::3]) or (0,) * accounts
         return Open(
             event.seq, self.arm, reserved, event.at, self.expires_at, eligible, self.ttl, "open",
-            self.context,
+            self.context, self.features,
         )  # fmt: skip
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        request = core.in_context(self.context, self.features)
         if not self.pinned:
             try:  # noqa: SIM105, a context takes longer than what is in it
-                core.controller.pass_over(self.allowed, **in_context(self.context))
+                core.controller.pass_over(self.allowed, **request)
             except InputError:  # arms that another machine's arithmetic allowed
                 pass
-        core.controller.launch(self.arm, **in_context(self.context))
+        core.launch(self.arm, request)
 
     def words(self, task: Task | None, amount: Amount) -> str:
         of_type = "" if self.context is None else f", {self.context}"
@@ -167,6 +170,7 @@ class Told(Body):
     corrected: list[int] = []  # refused reports of the ticket that this one replaces
     over: bool = False  # whether it is above the reservation or the largest value
     context: str | None = None  # the type of the request, where the task has contexts
+    features: str | None = None  # of the request, if the ticket is not in flight; "" if erased
 
     @property
     def incurred(self) -> list[float]:
@@ -179,11 +183,10 @@ class Told(Body):
         return self.kept or self.values
 
     def enter(self, ledger: Ledger, event: Event) -> None:
-        values, penalties = self.values, ledger.penalties
         ledger.told += 1
-        ledger.reward += values[1]
-        for m, penalty in enumerate(self.penalties or values[2:]):
-            penalties[m] += penalty
+        ledger.reward += self.values[1]
+        for m, penalty in enumerate(self.incurred):
+            ledger.penalties[m] += penalty
         if self.was is not None:
             ledger.expired -= self.was == "expired"
             ledger.late += self.was == "expired"
@@ -192,23 +195,25 @@ class Told(Body):
                 ledger.quarantine.pop(number, None)
         ledger.overruns += self.over
         if self.context is not None:
-            ledger.report_of_type(self.context, self.arm, values[1], self.incurred)
+            ledger.report_of_type(self.context, self.arm, self.values[1], self.incurred)
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
         controller, learned = core.controller, self.kept or self.values
-        kind = in_context(self.context)
         if closed is None:  # late, or after a refused report or a void
             core.charge([-ticks for ticks in self.undone or ()])
-            controller.launch(self.arm, **kind)
-        elif closed.arm != self.arm:  # in shadow mode another arm was pulled
-            controller.void(closed.arm, **kind)
-            controller.launch(self.arm, **kind)
+            if self.features == "" and controller.policy.contextual:
+                core.charge_report(self.values)
+                return
+        request = core.in_context(self.context, (closed or self).features)
+        if closed is not None and closed.arm != self.arm:  # in shadow mode another arm was pulled
+            controller.void(closed.arm, **request)
+        if closed is None or closed.arm != self.arm:
+            controller.launch(self.arm, **request)
         penalty = learned[2] if len(learned) == 3 else learned[2:]
-        controller.tell(self.arm, learned[0], learned[1], penalty, **kind)
+        controller.tell(self.arm, learned[0], learned[1], penalty, **request)
         if self.kept is not None:
-            beyond = [value - part for value, part in zip(self.values, learned, strict=True)]
-            told = controller.task.told
-            controller.charge(beyond[0], dict(zip(told, beyond[2:], strict=True)))
+            pairs = zip(self.values, learned, strict=True)
+            core.charge_report([value - part for value, part in pairs])
 
     def words(self, task: Task | None, amount: Amount) -> str:
         cost, reward, *penalties = self.values
@@ -374,17 +379,22 @@ class TypesMerged(Body):
         return f"{self.name} into {self.into}"
 
 
-class ArmAdded(Body):
+class ArmEvent(Body):
+    """A change of an arm."""
+
+    facts: dict[str, Any]  # the arguments of ``Controller.add_arm`` or ``Controller.reprice``
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return ", ".join(f"{key} {value}" for key, value in self.facts.items())
+
+
+class ArmAdded(ArmEvent):
     """A new arm."""
 
     kind: ClassVar[str] = "arm_added"
-    facts: dict[str, Any]  # the arguments of ``Controller.add_arm``
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
         core.add_arm(self.facts)
-
-    def words(self, task: Task | None, amount: Amount) -> str:
-        return _pairs(self.facts)
 
 
 class ArmRetired(Body):
@@ -400,17 +410,13 @@ class ArmRetired(Body):
         return _arm(self.arm, task)
 
 
-class Repriced(Body):
+class Repriced(ArmEvent):
     """Other known prices of an arm."""
 
     kind: ClassVar[str] = "repriced"
-    facts: dict[str, Any]  # the arguments of ``Controller.reprice``
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
         core.reprice(event.seq, self.facts)
-
-    def words(self, task: Task | None, amount: Amount) -> str:
-        return _pairs(self.facts)
 
 
 class BudgetSet(Body):
@@ -437,6 +443,19 @@ class BudgetAdded(Body):
 
     def words(self, task: Task | None, amount: Amount) -> str:
         return f"amount {amount(self.amount)}"
+
+
+class ContextsErased(Body):
+    """The features of requests were erased; the policy forgets its latest requests."""
+
+    kind: ClassVar[str] = "contexts_erased"
+    upto: int  # the event of the last request, except those in flight
+
+    def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        core.forget_requests()
+
+    def words(self, task: Task | None, amount: Amount) -> str:
+        return f"up to event {self.upto}"
 
 
 class Restored(Body):
@@ -471,19 +490,10 @@ KINDS: dict[str, type[Body]] = {
     for one in (
         Created, Asked, Told, Voided, Expired, Quarantined, Discarded, Amended, Paused, Resumed,
         Closed, Pinned, ArmAdded, ArmRetired, Repriced, BudgetSet, BudgetAdded, Changed, Upgraded,
-        Restored, Archived, TypeAdded, TypesMerged,
+        Restored, Archived, TypeAdded, TypesMerged, ContextsErased,
     )
 }  # fmt: skip
 
 
-def in_context(context: str | None) -> dict[str, Any]:
-    """The type of a request as an argument of a controller, where the task has contexts."""
-    return {} if context is None else {"context": context}
-
-
 def _arm(number: int, task: Task | None) -> str:
     return str(task.names[number]) if task else f"arm {number}"
-
-
-def _pairs(facts: dict[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in facts.items())

@@ -14,6 +14,7 @@ amounts below 10^13 ticks at the start, so that sums stay exact whole numbers be
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
@@ -93,6 +94,7 @@ class Open(Struct, gc=False):
     ttl: int | None  # likewise
     state: str = "open"  # of a past one: told, voided, expired, quarantined
     context: str | None = None  # the type of its request
+    features: str | None = None  # likewise, or their digest
 
 
 class TypeCounts(Struct, gc=False):
@@ -230,13 +232,18 @@ class Ledger:
         made["accounts"] = [list(asdict(account).values()) for account in self.accounts]
         made["quarantine"] = [[seq, ticket] for seq, ticket in self.quarantine.items()]
         made["tickets"] = [
-            [ticket, *astuple(one)[:-2], *([] if one.context is None else [one.context])]
+            [ticket, *astuple(one)[:-3], *_given(one.context, one.features)]
             for ticket, one in self.tickets.items()
         ]
         made["types"] = {name: astuple(one) for name, one in self.types.items()}
         if not self.types:
             del made["types"]
         return made
+
+    @classmethod
+    def in_snapshot(cls, saved: bytes) -> Ledger:
+        """The ledger in a snapshot of a campaign, without the policy."""
+        return cls.of_table(json.loads(saved.partition(b"\n")[0])["ledger"])
 
     @classmethod
     def of_table(cls, table: dict[str, Any]) -> Ledger:
@@ -250,13 +257,19 @@ class Ledger:
         ]:
             allowed = None if eligible is None else tuple(eligible)
             one = Open(seq, arm, tuple(reserved), asked_at, expires_at, allowed, ttl)
-            one.context = more[0] if more else None
+            one.context, one.features = [*more, None, None][:2]
             tickets[ticket] = one
         made["tickets"] = tickets
         made["types"] = {name: TypeCounts(*one) for name, one in table.get("types", {}).items()}
         made["due"] = [(one.expires_at, name) for name, one in tickets.items()]
         heapify(made["due"])
         return cls(**made)
+
+
+def _given(*values: object) -> list[object]:
+    """The values up to the last one that is not None."""
+    last = max((at for at, one in enumerate(values, 1) if one is not None), default=0)
+    return list(values[:last])
 
 
 def moved(

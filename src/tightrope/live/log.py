@@ -51,14 +51,17 @@ def lines_of(store: Store, name: str, after: int = 0, count: int | None = None) 
 # Files.
 
 
-def read_lines(path: str) -> Iterator[tuple[int, Row]]:
-    """The events in a file of JSON lines, with the numbers of their lines, from 1."""
+def read_lines(path: str, *, whole: bool = False) -> Iterator[tuple[int, Row]]:
+    """The events in a file of JSON lines, with the numbers of their lines, from 1.
+
+    ``whole``: see ``row_of_line``.
+    """
     place = f"log {path!r}"
     with open_file(path, "log") as file:
         for number, line in enumerate(lines_in(file, place), start=1):
             if line.strip():
                 try:
-                    yield number, row_of_line(line)
+                    yield number, row_of_line(line, whole=whole)
                 except InputError as error:
                     raise InputError(f"{place}, line {number:,}: {error}") from None
 

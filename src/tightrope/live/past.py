@@ -7,7 +7,9 @@ A log is learned from its sums (``PastSums``), which are all that a policy with 
 
 from __future__ import annotations
 
+from base64 import b85decode, b85encode
 from collections.abc import Sequence
+from io import BytesIO
 from numbers import Real
 from typing import Any, NamedTuple, Protocol
 
@@ -24,6 +26,7 @@ from tightrope.problem.values import shown
 
 __all__ = [
     "PastData",
+    "PastLines",
     "PastSums",
     "learn_sums",
     "past_sums",
@@ -42,6 +45,43 @@ class PastSums(NamedTuple):
     context: str | None
     arm: int
     sums: list[float]  # of w x_i x_j over the lines, for i <= j: their weight; 1 and the outcomes
+
+
+class PastLines(NamedTuple):
+    """The lines of a log with features, as an event has them."""
+
+    arms: list[str]
+    penalties: list[str]
+    columns: list[Any]  # of the lines, as ``PastData.lines`` returns them
+    weight: float
+
+    @classmethod
+    def of(cls, past: PastData, task: Task, weight: float) -> PastLines:
+        """The lines of a log, checked; their features are in single precision."""
+        weights_of_past(past, rows_of_past(past, task)[0], weight)
+        arms, outcomes, contexts, propensity = past.lines()
+        if contexts is None:
+            raise InputError("learn_from: has no contexts, which the task needs")
+        vectors = task.contexts.rows(contexts)  # type: ignore[union-attr]
+        columns = [arms, outcomes, vectors, propensity]
+        return cls(list(past.arms), list(past.penalties), columns, float(weight))
+
+    def lines(self) -> Any:
+        """As ``PastData.lines``."""
+        return tuple(self.columns)
+
+    def text(self) -> str:
+        """As text, for an event."""
+        file, given = BytesIO(), [one for one in self.columns if one is not None]
+        np.savez_compressed(file, self.arms, self.penalties, self.weight, *given)
+        return b85encode(file.getvalue()).decode()
+
+    @classmethod
+    def of_text(cls, text: str) -> PastLines:
+        """The lines in a text."""
+        with np.load(BytesIO(b85decode(text))) as file:
+            arms, penalties, weight, *columns = (file[name] for name in file.files)
+        return cls(arms.tolist(), penalties.tolist(), [*columns, None][:4], float(weight))
 
 
 class PastData(Protocol):

@@ -8,8 +8,9 @@ from datetime import datetime
 from typing import Any, NotRequired, TypedDict, cast
 
 from tightrope.errors import InputError
-from tightrope.live.core import Core, kept_ledger, when
+from tightrope.live.core import Core, when
 from tightrope.live.events import START, Row, event_of
+from tightrope.live.featured import FeaturedController
 from tightrope.live.follower import state_before
 from tightrope.live.kinds import Asked, Quarantined
 from tightrope.live.learned import CurvePoint, PointSums, curve_of, point_sums
@@ -19,14 +20,16 @@ from tightrope.live.log import rows_of
 from tightrope.live.promise import promise_of
 from tightrope.live.stores import Store
 from tightrope.live.tickets import Past, Ticket, good_id
-from tightrope.live.typed import TypedController
+from tightrope.live.vectors import ErasedError
 from tightrope.policies.base import Policy
 from tightrope.problem import Task
+from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import shown
 
 __all__ = [
     "CampaignStatus",
     "RefusedReport",
+    "StatusFeature",
     "StatusType",
     "Why",
     "amounts_of",
@@ -89,6 +92,16 @@ class StatusType(TypedDict):
     pulls: dict[str, int]  # reported, by arm
 
 
+class StatusFeature(TypedDict):
+    """A feature of requests: its mean, and whether that has changed."""
+
+    feature: str
+    first: float | None  # its mean in the first 1,000 requests; None until it is compared
+    recent: float | None  # its mean in the last 500 to 999 requests
+    moved: float | None  # the difference, in deviations of the first requests
+    drifted: bool  # whether the difference is an alarm
+
+
 class CampaignStatus(AccountAmounts):
     """The status of a campaign, in the user's units."""
 
@@ -122,6 +135,8 @@ class CampaignStatus(AccountAmounts):
     types: NotRequired[list[StatusType]]  # of requests, if the task has contexts
     mix_changed: NotRequired[bool]  # whether the types' shares among the last requests are new
     curve: NotRequired[list[CurvePoint]]  # of one campaign over an interval: what was learned
+    features: NotRequired[list[StatusFeature]]  # if the task has features that the policy uses
+    features_changed: NotRequired[bool]  # whether the mean of one has drifted
 
 
 class RefusedReport(TypedDict):
@@ -149,7 +164,7 @@ def status_of(name: str, core: Core) -> CampaignStatus:
     """The status of a campaign, in the user's units, as a JSON object."""
     ledger, controller, settings = core.ledger, core.controller, core.settings
     task = controller.task
-    types = {} if core.typed is None else _types(core.typed, ledger)
+    contexts = {**_types(core), **_features(core)}
     return {
         "name": name,
         "state": _state(core),
@@ -179,7 +194,7 @@ def status_of(name: str, core: Core) -> CampaignStatus:
         "doubtful": list(ledger.doubtful),
         "events": ledger.seq,
         "at": when(ledger.at).isoformat(),
-        **types,  # type: ignore[typeddict-item]
+        **contexts,  # type: ignore[typeddict-item]
     }
 
 
@@ -193,12 +208,18 @@ def with_curve(status: CampaignStatus, sums: PointSums | None) -> CampaignStatus
     return status if sums is None else {**status, "curve": curve_of(sums).points()}
 
 
-def _types(controller: TypedController, ledger: Ledger) -> dict[str, Any]:
-    """The requests of each type, and whether their shares have changed."""
-    task, names = controller.task, controller.type_names
-    found = {name: TypeCounts() for name in names if name not in controller.types.merged}
-    for name, one in ledger.types.items():
-        found[controller.type_name(name)].add(one)
+def _types(core: Core) -> dict[str, Any]:
+    """The requests of each type, and whether their shares have changed; empty without types."""
+    task, controller = core.controller.task, core.typed
+    if isinstance(task.contexts, Mixed):
+        found = {name: TypeCounts() for name in task.contexts.kinds.names}
+    elif controller is None:
+        return {}
+    else:
+        merged = controller.types.merged
+        found = {name: TypeCounts() for name in controller.type_names if name not in merged}
+    for name, one in core.ledger.types.items():
+        found[name if controller is None else controller.type_name(name)].add(one)
     asked = sum(one.asked for one in found.values())
     last = sum(one.block + one.recent for one in found.values())
     rows: list[StatusType] = [
@@ -217,6 +238,25 @@ def _types(controller: TypedController, ledger: Ledger) -> dict[str, Any]:
     return {"types": rows, "mix_changed": mix_changed(list(found.values()))}
 
 
+def _features(core: Core) -> dict[str, Any]:
+    """The features' means, and whether they have changed; empty without features."""
+    controller = core.controller
+    if core.means is None or not isinstance(controller, FeaturedController):
+        return {}
+    drift, names = core.means.drift(), controller.feature_names
+    rows: list[StatusFeature] = [
+        {
+            "feature": name,
+            "first": drift[at][0] if drift else None,
+            "recent": drift[at][1] if drift else None,
+            "moved": drift[at][2] if drift else None,
+            "drifted": bool(drift) and drift[at][3],
+        }
+        for at, name in enumerate(names)
+    ]
+    return {"features": rows, "features_changed": any(row["drifted"] for row in rows)}
+
+
 def _named(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
     """Values by name; 0 where there is none yet."""
     return {name: values[at] if at < len(values) else 0 for at, name in enumerate(names)}
@@ -225,7 +265,7 @@ def _named(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
 def ledger_status(store: Store, name: str) -> dict[str, Any]:
     """A campaign's money and counts, from its ledger, without running the policy."""
     saved = store.saved(name)
-    ledger = Ledger() if saved is None else kept_ledger(saved.body)
+    ledger = Ledger() if saved is None else Ledger.in_snapshot(saved.body)
     rows = rows_of(store, name, ledger.seq)
     for event in chained(rows, START if saved is None else saved.hash):
         ledger.follow(event)
@@ -307,7 +347,7 @@ class Why:
     among: list[str]  # the eligible arms
     free: float  # of the budget
     arms: list[dict[str, Any]]  # for each: pulls reported and in flight, mean outcomes so far
-    context: str | None = None  # the type of the request; the arms' numbers are of this type
+    context: Any = None  # the type of the request, to which the arms' numbers belong; or features
 
     def table(self) -> dict[str, Any]:
         """The explanation as a JSON object."""
@@ -323,7 +363,11 @@ def why_of(store: Store, name: str, policy: Policy | None, ticket: str) -> Why:
     if not rows:
         raise InputError(f"ticket = {shown(ticket)}: is unknown")
     row = rows[0]
-    core, body = state_before(store, name, policy, row.seq), cast(Asked, event_of(row).body)
+    try:
+        core = state_before(store, name, policy, row.seq)
+    except ErasedError as error:
+        raise InputError(f"ticket = {shown(ticket)}: cannot be explained; {error}") from None
+    body = cast(Asked, event_of(row).body)
     controller = core.controller
     task, account = controller.task, core.ledger.accounts[0]
     among = range(task.arm_count) if body.allowed is None else body.allowed
@@ -351,5 +395,19 @@ def why_of(store: Store, name: str, policy: Policy | None, ticket: str) -> Why:
             }
             for arm, pulls, flying, means in zip(task.names, *seen, strict=True)
         ],
-        context=body.context,
+        context=_context_of(core, body),
     )
+
+
+def _context_of(core: Core, body: Asked) -> Any:
+    """The type of a request, or its features by name; only the type if they were erased."""
+    contexts = core.controller.task.contexts
+    if body.features is None or not isinstance(contexts, Features | Mixed):
+        return body.context
+    try:
+        row = contexts.joined(body.context, core.vectors.text(body.features)).tolist()
+    except ErasedError:
+        return body.context
+    features = contexts if isinstance(contexts, Features) else contexts.features
+    found = dict(zip(cast(Sequence[str], features.names), row, strict=False))
+    return found if body.context is None else {"type": body.context, **found}

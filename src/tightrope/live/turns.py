@@ -119,6 +119,8 @@ class TurnTaker:
                 self._count_refused(writer)
                 if writer.rows:
                     turn.append(writer.rows, writer.notes)
+                if writer.vectors:
+                    turn.keep(writer.vectors)
                 if writer.drop:
                     turn.drop(writer.drop)
         except BaseException as error:
@@ -202,6 +204,14 @@ class TurnTaker:
                 f"{error}; it is unknown whether this was recorded. Repeat it with the same id"
             ) from error
         return bool(found) and found[0].hash == row.hash
+
+    def save_snapshot(self) -> tuple[int, list[int]]:
+        """Save the state now; returns its event's number, and those of tickets in flight."""
+        with self._desk:
+            core = self._follower.refreshed()
+            seq, own = core.ledger.seq, self._follower.hash
+            self.store.save(self.name, Saved(seq, own, core.snapshot()))
+            return seq, [one.seq for one in core.ledger.tickets.values()]
 
     def _keep_snapshot(self, writer: Writer) -> None:
         if not writer.rows:

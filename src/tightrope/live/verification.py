@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from tightrope.errors import HaltedError, PolicyError, TightropeError
 from tightrope.live.controller import Controller
-from tightrope.live.core import Core, cannot_follow, kept_ledger
-from tightrope.live.events import START, Event
-from tightrope.live.kinds import Stateful
+from tightrope.live.core import Core
+from tightrope.live.events import START, Event, cannot_follow
+from tightrope.live.kinds import Asked, ContextsErased, Stateful
 from tightrope.live.ledger import Ledger, Open
 from tightrope.live.log import MANY, events_of, rows_of
 from tightrope.live.stores import Saved, Store
+from tightrope.live.vectors import ErasedError, Vectors
 from tightrope.policies.base import Policy
 
 __all__ = ["Verified", "verified"]
@@ -41,6 +43,7 @@ class Verified:
     within_rounding: int = 0
     money_only: int = 0  # snapshots from before ``learned_from``, or of a policy that cannot run
     not_run: str = ""  # why the policy cannot run: then only money and tickets are compared
+    erased: int = 0  # requests whose features were erased, so that their digest is not checked
     wrong: list[str] = field(default_factory=list)
 
     @property
@@ -63,7 +66,9 @@ def verified(
     found = Verified()
     try:
         found.wrong.extend(store.faults())
-        _follow(store, name, Learning(policy, found), progress)
+        learning = Learning(policy, found)
+        learning.vectors.find = partial(store.vectors, name)
+        _follow(store, name, learning, progress)
     except TightropeError as error:
         found.wrong.append(str(error))
     except Exception as error:  # a damaged store can raise anything
@@ -82,6 +87,9 @@ def _follow(
     if first and first[0].seq > 1:  # earlier events are archived
         found.first = first[0].seq
         base = snapshots.get(found.first - 1)
+        if base is None and snapshots and store.vectors(name, 1, max(snapshots)):
+            base = snapshots[min(snapshots)]  # earlier ones were deleted by an erasure
+            found.first = base.seq + 1
         if base is None:
             raise HaltedError(f"event {found.first}: is the first, without a snapshot before it")
         ledger, seen, found.events = learning.start_from(base), base.hash, base.seq
@@ -103,6 +111,8 @@ def _follow(
     if head is not None and head[0] > found.events:
         found.wrong.append(f"the log ends at event {found.events}; event {head[0]} was the last")
     found.wrong.extend(learning.wrong)
+    if learning.missing > learning.erased:
+        found.wrong.append(f"event {learning.missing}: the features of its request are missing")
     late = [seq for seq in snapshots if seq >= found.first]
     found.wrong.extend(f"snapshot {seq}: was not reached" for seq in late if not found.wrong)
 
@@ -126,6 +136,8 @@ class Learning:
         self.policy, self.found, self.core = policy, found, cast(Core | None, None)
         self.compared = 0  # snapshots
         self.wrong: list[str] = []  # since the last event with the policy's state
+        self.vectors = Vectors()  # the features of requests outside of the log
+        self.missing = self.erased = 0  # the last event whose features are gone; were erased
 
     def start_from(self, base: Saved) -> Ledger:
         """Start from a snapshot, because the events before it are archived."""
@@ -134,7 +146,8 @@ class Learning:
             self.core = Core.restore(base.body, self.policy)
         except PolicyError as error:
             self.found.not_run = str(error)
-            return kept_ledger(base.body)
+            return Ledger.in_snapshot(base.body)
+        self.core.vectors = self.vectors
         return self.core.ledger
 
     def follow(self, event: Event, ledger: Ledger, closed: Open | None) -> None:
@@ -144,21 +157,40 @@ class Learning:
             found.learned_from, found.money_only, self.wrong = event.seq, self.compared, []
             found.to_the_bit, found.within_rounding, found.not_run = 0, 0, ""
             self.core = Core(self.policy)
-            self.core.ledger = ledger
+            self.core.vectors = self.vectors
+        elif isinstance(event.body, Asked) and ":" in (event.body.features or ""):
+            self._check_digest(event.seq, event.body.features or "")
+        elif isinstance(event.body, ContextsErased):
+            self.erased = max(self.erased, event.body.upto)
         if self.core is not None:
+            self.core.ledger = ledger
             try:
                 event.body.learn(self.core, event, closed)
             except PolicyError as error:
                 self.core, found.not_run = None, str(error)
+            except ErasedError:
+                self.core = None  # until the next snapshot
             except Exception as error:
                 self.core = None
                 self.wrong.append(str(cannot_follow(event, error)))
 
+    def _check_digest(self, seq: int, features: str) -> None:
+        """Compare the features of a request with their digest."""
+        try:
+            self.vectors.text(features)
+        except ErasedError:
+            self.found.erased += 1
+            self.missing = seq
+        except HaltedError as error:
+            self.found.wrong.append(str(error))
+
     def compare(self, saved: Saved) -> None:
         """Compare with a snapshot."""
         self.compared += 1
-        if self.core is None:  # which is already in the faults
+        if self.core is None:  # which is already in the faults, except for erased features
             self.found.money_only += 1
+            if self.missing and not self.found.not_run and not self.wrong:
+                self.start_from(saved)
             return
         try:
             kept = Core.restore(saved.body, self.policy)
@@ -203,7 +235,7 @@ def _compare(
         found.wrong.append(f"snapshot {saved.seq}: belongs to another log")
         return
     try:
-        kept = kept_ledger(saved.body)
+        kept = Ledger.in_snapshot(saved.body)
     except Exception as error:
         found.wrong.append(f"snapshot {saved.seq}: cannot be read ({error})")
         return

@@ -38,12 +38,15 @@ from tightrope.live.kinds import (
 from tightrope.live.ledger import Open, moved
 from tightrope.live.reservations import known_amount
 from tightrope.live.tickets import OWN_ID, Past, Ticket, good_id
+from tightrope.live.vectors import ErasedError, request_of
+from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import shown
 
 __all__ = ["MOST_EXPIRIES", "Writer"]
 
 LONGEST = 2000  # stored characters of a refused report
 MOST_NAME = 128  # characters of a type's name
+NO_CONTEXT: tuple[str | None, str | None, Mapping[str, Any]] = None, None, {}
 
 
 class Writer(ChangeWriter):
@@ -56,25 +59,29 @@ class Writer(ChangeWriter):
         ticket: str | None,
         eligible: Any,
         ttl: int | None = None,
-        context: str | None = None,
+        context: Any = None,
     ) -> Ticket:
         """Make a decision, or return the earlier one for the same id.
 
         ``ttl``: microseconds until it expires; default: the campaign's. ``context``: the type of
-        the request.
+        the request, or its features.
         """
         allowed = None if eligible is None else self.core.controller.numbers_of(eligible)
         core, ledger = self.core, self.ledger
+        kind, features, request = NO_CONTEXT
         if context is not None or core.types is not None:
-            context = self._type_name(context)
+            kind, features, request = self._context(context)
         if ticket is not None:
-            found = self._repeated(ticket, allowed, ttl, context)
+            found = self._repeated(ticket, allowed, ttl, kind, features)
             if found is not None:
                 return found
             ticket = str(ticket)
-        arm, among = core.choose(self.now, allowed, context)
-        if context is not None and core.is_new_type(context):
-            self.emit(TypeAdded(context))
+        arm, among = core.choose(self.now, allowed, request)
+        if kind is not None and core.is_new_type(kind):
+            self.emit(TypeAdded(kind))
+        if features is not None and core.vectors.kept:
+            seq = ledger.seq + 1
+            features, self.vectors[seq] = core.vectors.sealed(seq, features)
         if ticket is None:
             ticket = f"{ledger.epoch}-{ledger.asked + 1:08d}"
         expires = self.now + (core.settings.expire_after if ttl is None else ttl)
@@ -85,11 +92,22 @@ class Writer(ChangeWriter):
             None if allowed is None else list(allowed),
             None if among is None or among == allowed else list(among),
             ledger.pinned is not None,
-            context,
+            kind,
+            features,
             moves=core.reserving[arm],
         )
-        self.emit(body, ticket, chosen=not body.pinned)
+        self.emit(body, ticket, chosen=None if body.pinned else request)
         return Ticket.of(core, ticket, ledger.tickets[ticket])
+
+    def _context(self, context: Any) -> tuple[str | None, str | None, Mapping[str, Any]]:
+        """A request's type and features as an event has them; the controller's argument."""
+        contexts = self.core.types
+        if not isinstance(contexts, Features | Mixed):
+            name = self._type_name(context)
+            return name, None, {"context": name}
+        row = contexts.row(context)
+        contextual = self.core.controller.policy.contextual
+        return *contexts.parted(row), {"context": row} if contextual else {}
 
     def _type_name(self, context: str | None) -> str:
         """The name of a request's type, checked."""
@@ -109,6 +127,7 @@ class Writer(ChangeWriter):
         allowed: tuple[int, ...] | None,
         ttl: int | None,
         context: str | None,
+        features: str | None,
     ) -> Ticket | None:
         """The existing ticket of an id, if its arguments are the same."""
         if not good_id(ticket):
@@ -123,25 +142,44 @@ class Writer(ChangeWriter):
             raise ConflictError(f"id = {ticket!r}: was created with other eligible arms")
         if found.ttl != ttl:
             raise ConflictError(f"id = {ticket!r}: was created with another expiry")
-        if found.context not in (None, context) and self._type_name(found.context) != context:
+        if found.context not in (None, context) and (
+            features is not None or self._type_name(found.context) != context
+        ):
             raise ConflictError(f"id = {ticket!r}: was created with context {found.context!r}")
+        if found.features and self._unsealed(found.features) not in ("", features):
+            raise ConflictError(f"id = {ticket!r}: was created with other features")
         return Ticket.of(self.core, ticket, found)
+
+    def _unsealed(self, features: str) -> str:
+        """The features of an earlier request; "" if they were erased."""
+        try:
+            return self.core.vectors.text(features)
+        except ErasedError:
+            return ""
+
+    def _has(self, features: str) -> bool:
+        """Whether the features of an earlier request are in this turn's log or in the store."""
+        if ":" not in features:
+            return True
+        seq, _ = request_of(features)
+        return seq in self.vectors or seq in self.core.vectors.find(seq, seq)
 
     def check_ids(
         self,
         ids: Iterable[str | None],
         eligible: Any,
         ttl: int | None = None,
-        contexts: Sequence[str | None] | None = None,
+        contexts: Sequence[Any] | None = None,
     ) -> None:
         """Raise if one of these ids is not valid."""
         allowed = None if eligible is None else self.core.controller.numbers_of(eligible)
         for at, one in enumerate(ids):
             context = None if contexts is None else contexts[at]
+            kind, features, _ = NO_CONTEXT
             if context is not None or self.core.types is not None:
-                context = self._type_name(context)
+                kind, features, _ = self._context(context)
             if one is not None:
-                self._repeated(one, allowed, ttl, context)
+                self._repeated(one, allowed, ttl, kind, features)
 
     # Reports.
 
@@ -203,6 +241,8 @@ class Writer(ChangeWriter):
         if past is not None:  # its reservation is already free
             paid: Iterable[int] = body.settled
             body.was, body.over = past.state, body.over or past.state == "voided"
+            if past.features is not None:
+                body.features = past.features if self._has(past.features) else ""
             if past.state in ("expired", "quarantined"):
                 body.undone, body.corrected = list(reserved), list(past.refused)
                 paid = map(sub, paid, reserved)

@@ -7,6 +7,7 @@ once, where they enter; every decision and every report uses the rounded values.
 
 from __future__ import annotations
 
+from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,10 +23,11 @@ __all__ = ["Features", "Mixed", "as_contexts", "contexts_table"]
 
 MOST = 64  # features
 MOST_COLUMNS = 128  # features and types together
-KEYS = {"types", "missing", "features"}  # of a TOML table with features
+KEYS = {"types", "missing", "features", "erasable"}  # of a TOML table with features
 TYPE = "type"  # the key of the type in a mixed context that is a mapping
 
 Columns = npt.NDArray[np.float32]
+COMPACT = "<f4"  # of a number in an event
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,8 @@ class Features:
     """Features of a request: numbers that describe it, such as the length of a prompt.
 
     ``names``: how many there are, or their names; at most 64. A context is a list of as many
-    numbers, or a mapping by name.
+    numbers, or a mapping by name. ``erasable``: a campaign keeps them outside of its log, so that
+    they can be erased.
 
     >>> Features(["length", "has_code"]).row({"has_code": 1, "length": 320}).tolist()
     [320.0, 1.0]
@@ -43,6 +46,7 @@ class Features:
     """
 
     names: int | Sequence[str]  # kept as a tuple
+    erasable: bool = False
 
     def __post_init__(self) -> None:
         names = self.names
@@ -61,6 +65,8 @@ class Features:
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ProblemError(f"feature {twice!r} is there twice; names must differ")
+        if not isinstance(self.erasable, bool):
+            raise ProblemError(f"erasable = {shown(self.erasable)}: must be true or false")
         object.__setattr__(self, "names", names)
 
     @property
@@ -118,10 +124,19 @@ class Features:
         made = [self.row(one) for one in contexts]  # type: ignore[attr-defined]
         return np.array(made, np.float32).reshape(-1, self.columns - 1)
 
+    def parted(self, row: Columns) -> tuple[str | None, str]:
+        """The columns of a context as an event has them: no type, and the features as text."""
+        return None, _text_of(row)
+
+    def joined(self, kind: str | None, text: str) -> Columns:
+        """The columns that ``parted`` has parted."""
+        return np.frombuffer(a2b_base64(text), COMPACT, self.count)
+
     def table(self) -> dict[str, Any]:
         """As TOML and JSON have it."""
         numbered = self.names == _numbered(self.count)
-        return {"features": self.count if numbered else list(self.names)}  # type: ignore[arg-type]
+        found = {"features": self.count if numbered else list(self.names)}  # type: ignore[arg-type]
+        return {**found, "erasable": True} if self.erasable else found
 
 
 @dataclass(frozen=True)
@@ -160,6 +175,11 @@ class Mixed:
         """The columns of a context, the intercept included."""
         return int(self.features.columns) + self.types
 
+    @property
+    def erasable(self) -> bool:
+        """Whether a campaign keeps the features, not the types, outside of its log."""
+        return bool(self.features.erasable)
+
     def row(self, context: object) -> Columns:
         """The columns of a context without the intercept, in single precision."""
         if isinstance(context, Mapping):
@@ -174,12 +194,31 @@ class Mixed:
 
     def rows(self, contexts: Iterable[object]) -> Columns:
         """The columns of many contexts, [n, columns - 1]."""
+        if isinstance(contexts, np.ndarray) and contexts.shape[1:] == (self.columns - 1,):
+            return np.asarray(contexts, np.float32)  # they are columns already
         made = [self.row(one) for one in contexts]
         return np.array(made, np.float32).reshape(-1, self.columns - 1)
+
+    def parted(self, row: Columns) -> tuple[str | None, str]:
+        """The columns of a context as an event has them: its type, and the features as text."""
+        count = self.features.count
+        return self.kinds.names[int(row[count:].argmax())], _text_of(row[:count])
+
+    def joined(self, kind: str | None, text: str) -> Columns:
+        """The columns that ``parted`` has parted."""
+        found = np.zeros(self.columns - 1, np.float32)
+        found[: self.features.count] = self.features.joined(None, text)
+        found[self.features.count + self.kinds.number(kind)] = 1.0
+        return found
 
     def table(self) -> dict[str, Any]:
         """As TOML and JSON have it."""
         return {**self.kinds.table(), **self.features.table()}
+
+
+def _text_of(features: Columns) -> str:
+    """Features in base64, as little-endian numbers of single precision."""
+    return b2a_base64(features.astype(COMPACT, copy=False).tobytes(), newline=False).decode()
 
 
 def _numbered(count: int) -> tuple[str, ...]:
@@ -192,7 +231,7 @@ def as_contexts(contexts: object) -> Types | Features | Mixed | None:
         return contexts
     if isinstance(contexts, Mapping) and {"features"} <= set(contexts) <= KEYS:
         given = dict(contexts)
-        features = Features(given["features"])
+        features = Features(given["features"], given.get("erasable", False))
         if "types" not in given:
             return features
         return Mixed(Types(given["types"], missing=given.get("missing")), features)

@@ -164,6 +164,9 @@ class WatchedStore(Store):
     def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
         return self._noted("read", self.inner.notes, name, forget)
 
+    def vectors(self, name: str, first: int, last: int) -> dict[int, str]:
+        return self._noted("read", self.inner.vectors, name, first, last)
+
     def save(self, name: str, saved: Saved) -> None:
         self._noted("turn", self.inner.save, name, saved)
 

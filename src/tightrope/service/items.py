@@ -29,11 +29,18 @@ from tightrope.service.wire import DecisionAnswer, ReportAnswer
 __all__ = ["ITEMS", "RequestItem"]
 
 LONGEST_TTL = 100 * 365 * 86400.0  # seconds
-TYPE = Meta(description="the type of the request; only in a campaign with contexts")
 ELIGIBLE = Meta(
     description="arms by name or number; over an interval its lowest and highest number, over a box"
     " such pairs by name; all if left out"
 )
+# The type of a request, its features in order or by name, or a pair of a type and features.
+AnyContext = Annotated[
+    str | list[float | str | list[float]] | dict[str, float | str],
+    Meta(
+        description="the type of the request, or its features: numbers in order, or by name; only"
+        " in a campaign with contexts"
+    ),
+]
 TICKET = said_of("", "Ticket", TICKET_SCHEMA, name="ticket")
 OneTtl = Annotated[
     float, Meta(extra_json_schema={"exclusiveMinimum": 0, "maximum": LONGEST_TTL})
@@ -64,7 +71,7 @@ class DecisionRequest(RequestItem):
     id: Annotated[str, TICKET] | None = None
     eligible: Annotated[list[int | float | str] | dict[str, list[float]], ELIGIBLE] | None = None
     ttl_s: OneTtl | None = None  # seconds after which this ticket expires
-    context: Annotated[str, TYPE] | None = None
+    context: AnyContext | None = None
 
     def check(self) -> None:
         ttl = self.ttl_s

@@ -209,6 +209,30 @@ class StoreContract:
             assert other.notes("c") == {}
             assert store.read("a") == _rows(5)
 
+    def test_features_outside_of_the_log_can_be_erased(self) -> None:
+        """Those of events up to a number, except some; older snapshots go with them."""
+        with self._two() as (store, other):
+            _append(store, "a", _rows(9))
+            assert store.vectors("a", 1, 9) == {}
+            texts = {seq: f"salt\u2713 text {seq}" for seq in (2, 3, 5, 8)}
+            with store.turn("a") as turn:
+                turn.keep({})
+                turn.keep(texts)
+            for seq in (4, 6):
+                store.save("a", Saved(seq, bytes(16), b"body"))
+            assert store.vectors("a", 1, 9) == other.vectors("a", 1, 9) == texts
+            assert other.vectors("a", 3, 5) == {3: texts[3], 5: texts[5]}
+            assert other.vectors("b", 1, 9) == {}
+            with _refused(_UndoneError), store.turn("a") as turn:
+                turn.keep({9: "x"})
+                turn.erase(9, (), 9)
+                raise _UndoneError
+            with other.turn("a") as turn:
+                assert turn.erase(5, (3,), 6) == 2
+            assert store.vectors("a", 1, 9) == {3: texts[3], 8: texts[8]}
+            assert store.saved("a", 5) is None
+            assert store.saved("a") is not None
+
     def test_the_last_snapshot_is_found(self) -> None:
         """Or the last one up to a number; a second one of the same event replaces the first."""
         with self._two() as (store, other):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
-from tightrope.errors import HaltedError, StoreError
+from tightrope.errors import HaltedError, InputError, StoreError
 from tightrope.live.events import Row, new
 
 __all__ = [
@@ -61,6 +61,17 @@ class Turn(ABC):
     def drop(self, upto: int) -> None:
         """Remove the archived events up to this number, and the snapshots before it."""
 
+    def keep(self, vectors: Mapping[int, str]) -> None:
+        """Keep features outside of the log, by the number of their event; none makes room."""
+        raise InputError("contexts: this store cannot keep erasable features")
+
+    def erase(self, upto: int, but: Sequence[int], before: int) -> int:
+        """Erase features of events up to a number, ``but`` some; returns how many there were.
+
+        Snapshots of events ``before`` a number are deleted: they have features too.
+        """
+        return 0
+
 
 class Store(ABC):
     """Keeps campaigns by name. Handles are thread-safe and work after a fork."""
@@ -91,6 +102,10 @@ class Store(ABC):
     @abstractmethod
     def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
         """The notes by number of event, after deleting those to ``forget``."""
+
+    def vectors(self, name: str, first: int, last: int) -> dict[int, str]:
+        """The features of the events from ``first`` to ``last`` that are kept outside the log."""
+        return {}
 
     @abstractmethod
     def save(self, name: str, saved: Saved) -> None:

@@ -39,6 +39,10 @@ def copy_campaign(source: Store, target: Store, name: str) -> None:
         with target.turn(name) as turn:
             turn.append(rows, {})
         after = rows[-1].seq
+    for first in range(1, after + 1, 5000):
+        if vectors := source.vectors(name, first, min(first + 4999, after)):
+            with target.turn(name) as turn:
+                turn.keep(vectors)
     notes = {seq: text for seq, text in source.notes(name).items() if seq <= after}
     with target.turn(name) as turn:
         turn.append([], notes)

@@ -28,6 +28,7 @@ class MemoryLog:
         self.by_ticket: dict[str, list[int]] = defaultdict(list)
         self.notes: dict[int, str] = {}
         self.saved: list[Saved] = []
+        self.vectors: dict[int, str] = {}  # by event
         self.lock = threading.Lock()
 
 
@@ -38,7 +39,9 @@ class MemoryTurn(Turn):
         self._store, self._name, self._log = store, name, store._logs[name]
         self.rows: list[Row] = []
         self.notes: dict[int, str] = {}
+        self.vectors: dict[int, str] = {}
         self.dropped = 0
+        self.erased = (0, set[int](), 0)
 
     def now(self) -> int:
         return self._store.clock()
@@ -63,6 +66,13 @@ class MemoryTurn(Turn):
     def drop(self, upto: int) -> None:
         self.dropped = upto
 
+    def keep(self, vectors: Mapping[int, str]) -> None:
+        self.vectors.update(vectors)
+
+    def erase(self, upto: int, but: Sequence[int], before: int) -> int:
+        self.erased = upto, set(but), before
+        return sum(seq <= upto and seq not in self.erased[1] for seq in self._log.vectors)
+
     def __enter__(self) -> MemoryTurn:
         if not self._log.lock.acquire(timeout=self._store.deadline):
             deadline = self._store.deadline
@@ -86,6 +96,12 @@ class MemoryTurn(Turn):
             del log.rows[: self.dropped + 1 - log.first]
             log.saved = [one for one in log.saved if one.seq >= self.dropped]
             log.first = self.dropped + 1
+        log.vectors.update(self.vectors)
+        upto, but, before = self.erased
+        if upto:
+            left = log.vectors.items()
+            log.vectors = {seq: one for seq, one in left if seq > upto or seq in but}
+            log.saved = [one for one in log.saved if one.seq >= before]
 
 
 class MemoryStore(Store):
@@ -112,6 +128,11 @@ class MemoryStore(Store):
         for seq in forget:
             notes.pop(seq, None)
         return dict(notes)
+
+    def vectors(self, name: str, first: int, last: int) -> dict[int, str]:
+        found = self._logs[name].vectors
+        wanted = found if last - first > len(found) else range(first, last + 1)
+        return {seq: found[seq] for seq in wanted if seq in found and first <= seq <= last}
 
     def save(self, name: str, saved: Saved) -> None:
         log = self._logs[name]

@@ -50,11 +50,13 @@ from tightrope.live.stores.statements import (
     BEGIN,
     DEAF,
     GIVEN,
+    HAS_VECTORS,
     KEY,
     MOMENT,
     PLANS,
     STATEMENTS,
     TABLES,
+    VECTORS,
 )
 
 # isort: split
@@ -137,6 +139,29 @@ class PostgresTurn(Turn):
             self.head = rows[-1].seq
         self._pending.extend(rows)
         self._notes.update(notes)
+
+    def keep(self, vectors: Mapping[int, str]) -> None:
+        self._send()
+        self._written = True
+        if not asked(self._connection, HAS_VECTORS)[0][0][0]:
+            asked(self._connection, f"SELECT pg_advisory_xact_lock({KEY}); {VECTORS}")
+        mine = "SELECT (SELECT id FROM tightrope_campaigns WHERE name = %(name)s), *"
+        given = {"numbers": numbers(list(vectors)), "texts": texts(list(vectors.values()))}
+        values = "unnest(%(numbers)s::bigint[], %(texts)s::text[])"
+        message = f"INSERT INTO tightrope_vectors {mine} FROM {values}"
+        asked(self._connection, message, name=self._name, **given)
+
+    def erase(self, upto: int, but: Sequence[int], before: int) -> int:
+        self._send()
+        self._written = True
+        given = {"name": self._name, "upto": upto, "before": before, "but": numbers(but)}
+        gone = (
+            f"DELETE FROM tightrope_vectors WHERE {GIVEN} AND seq <= %(upto)s"
+            " AND NOT seq = ANY (%(but)s::bigint[]) RETURNING seq"
+        )
+        old = f"DELETE FROM tightrope_snapshots WHERE {GIVEN} AND seq < %(before)s"
+        message = f"WITH gone AS ({gone}) SELECT count(*) FROM gone; {old}"
+        return int(asked(self._connection, message, **given)[0][0][0])
 
     def drop(self, upto: int) -> None:
         self._send()
@@ -402,6 +427,15 @@ class PostgresStore(Store):
             )
         message = f"SELECT seq, text FROM tightrope_notes WHERE {GIVEN} ORDER BY seq"
         return dict(self._look(message, name=name))
+
+    def vectors(self, name: str, first: int, last: int) -> dict[int, str]:
+        if not self._look(HAS_VECTORS)[0][0]:
+            return {}
+        message = (
+            f"SELECT seq, text FROM tightrope_vectors WHERE {GIVEN}"
+            " AND seq BETWEEN %(first)s AND %(last)s"
+        )
+        return dict(self._look(message, name=name, first=first, last=last))
 
     def save(self, name: str, saved: Saved) -> None:
         number, digest, body = saved

@@ -8,6 +8,7 @@ close happen in a turn too. The database uses a write-ahead log (WAL) and syncs 
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
@@ -33,38 +34,15 @@ from tightrope.live.stores.base import (
 from tightrope.live.stores.copies import copy_file
 from tightrope.live.stores.locks import BESIDE, Locks
 from tightrope.live.stores.memory import wall_clock
+from tightrope.live.stores.statements import MORE_SQLITE_TABLES, SQLITE_TABLES
 
 __all__ = ["SQLiteStore"]
 
 APPLICATION = 0x74727065  # "trpe", SQLite's application_id of our files
 CHECKPOINT, ROW = 4000, 12_000  # rows until the log is moved into the file; bytes of each, about
-TABLES = """
-CREATE TABLE campaigns (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE events (
-    campaign INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL,
-    ticket TEXT, who TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL,
-    hash BLOB NOT NULL, PRIMARY KEY (campaign, seq)
-) WITHOUT ROWID;
-CREATE INDEX events_of_tickets ON events (campaign, ticket) WHERE ticket IS NOT NULL;
-CREATE TABLE snapshots (
-    campaign INTEGER NOT NULL, seq INTEGER NOT NULL, hash BLOB NOT NULL, body BLOB NOT NULL,
-    PRIMARY KEY (campaign, seq)
-);
-CREATE TABLE notes (
-    campaign INTEGER NOT NULL, seq INTEGER NOT NULL, text TEXT NOT NULL,
-    PRIMARY KEY (campaign, seq)
-);
-"""
-HEADS = """
-CREATE TABLE IF NOT EXISTS heads (
-    campaign INTEGER PRIMARY KEY, seq INTEGER NOT NULL, hash BLOB NOT NULL
-);
-"""  # the last event of each log; files of version 0.2 are without
 MOST_FAULTS = 5  # faults of a damaged file to show, at most
 LONGEST_VALUE = 2**28  # bytes; no event and no snapshot is as long
 _kept: list[Any] = []  # connections of a parent process: closing them could break its transactions
-
-
 _stores: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
 _forking = threading.Lock()
 
@@ -167,6 +145,21 @@ class SQLiteTurn(SQLiteLog, Turn):
     def write(self, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Execute a statement for each row, preceded by the campaign's number."""
         self._connection.executemany(statement, [(self._campaign, *row) for row in rows])
+
+    def keep(self, vectors: Mapping[int, str]) -> None:
+        self.write("INSERT INTO vectors VALUES (?, ?, ?)", vectors.items())
+
+    def erase(self, upto: int, but: Sequence[int], before: int) -> int:
+        execute, campaign = self._connection.execute, self._campaign
+        execute("PRAGMA secure_delete = ON")  # overwrite what is deleted
+        gone = execute(
+            "DELETE FROM vectors WHERE campaign = ? AND seq <= ?"
+            " AND seq NOT IN (SELECT value FROM json_each(?))",
+            (campaign, upto, json.dumps(list(but))),
+        )
+        execute("DELETE FROM snapshots WHERE campaign = ? AND seq < ?", (campaign, before))
+        self._store._since = CHECKPOINT  # the write-ahead log has them too
+        return gone.rowcount
 
     def drop(self, upto: int) -> None:
         for table, which in (("events", "<="), ("snapshots", "<"), ("heads", "<=")):
@@ -275,10 +268,10 @@ class SQLiteStore(Store):
         if not tables:
             one.execute("PRAGMA journal_mode = WAL")
             one.executescript(
-                f"BEGIN IMMEDIATE; {TABLES} PRAGMA application_id = {APPLICATION};"
+                f"BEGIN IMMEDIATE; {SQLITE_TABLES} PRAGMA application_id = {APPLICATION};"
                 f" PRAGMA user_version = {FORMAT}; COMMIT;"
             )
-        one.executescript(HEADS)
+        one.executescript(MORE_SQLITE_TABLES)
 
     def _failed(self, what: str, error: Exception) -> StoreError:
         told = getattr(error, "strerror", None) or str(error)
@@ -445,26 +438,33 @@ class SQLiteStore(Store):
             )
             return dict(found.fetchall())
 
+    def vectors(self, name: str, first: int, last: int) -> dict[int, str]:
+        with self._reads() as connection:
+            found = connection.execute(
+                "SELECT seq, text FROM vectors WHERE campaign = ? AND seq BETWEEN ? AND ?",
+                (self._known_number(connection, name), first, last),
+            )
+            return dict(found.fetchall())
+
     def save(self, name: str, saved: Saved) -> None:
         with self.turn(name) as turn:
             turn.write("INSERT OR REPLACE INTO snapshots VALUES (?, ?, ?, ?)", [saved])
 
     def saved(self, name: str, upto: int | None = None) -> Saved | None:
         with self._reads() as connection:
-            number = self._known_number(connection, name)
             most = 2**62 if upto is None else upto
             row = connection.execute(
                 "SELECT seq, hash, body FROM snapshots WHERE campaign = ? AND seq <= ?"
                 " ORDER BY seq DESC LIMIT 1",
-                (number, most),
+                (self._known_number(connection, name), most),
             ).fetchone()
         return None if row is None else Saved(*row)
 
     def head(self, name: str) -> tuple[int, bytes] | None:
         with self._reads() as connection:
             number = self._known_number(connection, name)
-            found = connection.execute("SELECT seq, hash FROM heads WHERE campaign = ?", (number,))
-            row = found.fetchone()
+            wanted = "SELECT seq, hash FROM heads WHERE campaign = ?"
+            row = connection.execute(wanted, (number,)).fetchone()
         return None if row is None else (row[0], row[1])
 
     def faults(self) -> list[str]:

@@ -1,12 +1,50 @@
-"""The SQL of the PostgreSQL store: its tables, and the statements that a session prepares."""
+"""The SQL of the stores: their tables, and the statements that a PostgreSQL session prepares."""
 
 from __future__ import annotations
 
 from tightrope.live.stores.base import COLUMNS, FORMAT
 
-__all__ = ["BEGIN", "DEAF", "GIVEN", "KEY", "MINE", "MOMENT", "PLANS", "STATEMENTS", "TABLES"]
+__all__ = [
+    "BEGIN", "DEAF", "GIVEN", "HAS_VECTORS", "KEY", "MINE", "MOMENT", "MORE_SQLITE_TABLES", "PLANS",
+    "SQLITE_TABLES", "STATEMENTS", "TABLES", "VECTORS",
+]  # fmt: skip
+
+SQLITE_TABLES = """
+CREATE TABLE campaigns (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE events (
+    campaign INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, kind TEXT NOT NULL,
+    ticket TEXT, who TEXT NOT NULL, version INTEGER NOT NULL, body TEXT NOT NULL,
+    hash BLOB NOT NULL, PRIMARY KEY (campaign, seq)
+) WITHOUT ROWID;
+CREATE INDEX events_of_tickets ON events (campaign, ticket) WHERE ticket IS NOT NULL;
+CREATE TABLE snapshots (
+    campaign INTEGER NOT NULL, seq INTEGER NOT NULL, hash BLOB NOT NULL, body BLOB NOT NULL,
+    PRIMARY KEY (campaign, seq)
+);
+CREATE TABLE notes (
+    campaign INTEGER NOT NULL, seq INTEGER NOT NULL, text TEXT NOT NULL,
+    PRIMARY KEY (campaign, seq)
+);
+"""
+MORE_SQLITE_TABLES = """
+CREATE TABLE IF NOT EXISTS heads (
+    campaign INTEGER PRIMARY KEY, seq INTEGER NOT NULL, hash BLOB NOT NULL
+);
+CREATE TABLE IF NOT EXISTS vectors (
+    campaign INTEGER NOT NULL, seq INTEGER NOT NULL, text TEXT NOT NULL,
+    PRIMARY KEY (campaign, seq)
+) WITHOUT ROWID;
+"""  # the last event of each log; features outside the logs; files of earlier versions are without
+
+# PostgreSQL.
 
 KEY = 0x74727065  # "trpe", of the advisory locks: of the tables, and of each campaign's queue
+VECTORS = """
+CREATE TABLE IF NOT EXISTS tightrope_vectors (
+    campaign bigint NOT NULL, seq bigint NOT NULL, text text NOT NULL, PRIMARY KEY (campaign, seq)
+);
+"""  # of campaigns whose features can be erased; made for the first one
+HAS_VECTORS = "SELECT to_regclass('tightrope_vectors') IS NOT NULL"
 TABLES = f"""
 CREATE TABLE tightrope_campaigns (
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name text COLLATE "C" NOT NULL UNIQUE

@@ -8,6 +8,7 @@ from math import isfinite
 from tightrope.formats import NOTHING, Money, age, count, moment, number, percent, span
 from tightrope.service.pages.arm_facts import MOST_ARMS, arms_of, best_arm, best_text, width
 from tightrope.service.pages.curve_facts import curve_facts
+from tightrope.service.pages.feature_facts import effect_channels, feature_rows
 from tightrope.service.pages.history import Point, View
 from tightrope.service.pages.limit_words import limits_of
 from tightrope.service.pages.mixture import best_of
@@ -30,6 +31,8 @@ class Facts:
         self.more_arms = max(view.task.arm_count - MOST_ARMS, 0)
         self.types = type_rows(view, unit)
         self.more_types = max(len(view.status.get("types", ())) - MOST_TYPES, 0)
+        self.features, self.effect_channels = feature_rows(view), effect_channels(view)
+        self.more_features = len(view.status.get("features", ())) - len(self.features)
         self.channels = list(view.task.channels)
         self.state, self.promise = state_of(view), promise_of(view, self.limits)
         self.alerts, self.risk, self.best = alerts_of(view), risk_words(view), best_arm(view)

@@ -18,6 +18,7 @@ import bisect
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 from tightrope.errors import RiskWarning
@@ -25,6 +26,7 @@ from tightrope.live.controller import Controller
 from tightrope.live.core import CampaignSettings, Core
 from tightrope.live.creation import notices_of
 from tightrope.live.events import Event, Row, event_of
+from tightrope.live.featured import FeaturedController, FeatureEffect
 from tightrope.live.kinds import Amended, Expired, Quarantined, Told
 from tightrope.live.learned import LearnedCurve, curve_of, point_sums
 from tightrope.live.ledger import Account, Open
@@ -32,6 +34,7 @@ from tightrope.live.log import events_of
 from tightrope.live.outlook import Outlook
 from tightrope.live.status import CampaignStatus, status_of
 from tightrope.live.stores import Store
+from tightrope.live.vectors import ErasedError
 from tightrope.problem import Task
 from tightrope.service.estimates import EndEstimate, Estimates
 
@@ -109,6 +112,7 @@ class View:
     oldest: tuple[str, Open] | None  # the oldest ticket in flight
     means: list[list[float | None]]  # [K][2 + M]
     means_by_type: Mapping[str, list[list[float | None]]]  # [K][2 + M]; if the policy uses types
+    effects: Sequence[FeatureEffect]  # if the policy uses features
     quarantine: dict[int, str | None]  # open reports: number, ticket
     troubles: tuple[Trouble, ...]  # the newest first
     whole: bool  # whether the curve has been refined back to the beginning
@@ -254,6 +258,7 @@ class History:
             else:
                 saved = self.store.saved(self.name, after)
                 core = Core() if saved is None else Core.restore(saved.body)
+                core.vectors.find = partial(self.store.vectors, self.name)
                 points = [point_of(core)] if saved is not None and saved.seq == after else []
                 self._filling = Filling(core, points, after, upto)
         else:
@@ -283,16 +288,23 @@ class History:
         count = min(PIECE, upto - 1 - core.ledger.seq)
         rows = self.store.read(self.name, core.ledger.seq, count) if count else []
         if not rows or rows[0].seq != core.ledger.seq + 1:  # done, or the rest is archived
-            self._filling, self.begun = None, True
-            self.curve.insert(points)
-            self._notice(self._rows(upto - 1, upto))
+            self._end_gap(points, upto)
             return
-        for event in events_of(rows):
-            core.follow(event)
-            far = not points or event.seq >= points[-1].seq + self.curve.stride
-            if event.seq > after and far:
-                points.append(point_of(core))
+        try:
+            for event in events_of(rows):
+                core.follow(event)
+                far = not points or event.seq >= points[-1].seq + self.curve.stride
+                if event.seq > after and far:
+                    points.append(point_of(core))
+        except ErasedError:  # the rest cannot be replayed
+            self._end_gap(points, upto)
         self._notice([row for row in rows if row.seq > after])
+
+    def _end_gap(self, points: list[Point], upto: int) -> None:
+        """Take the points of a gap, as far as it can be filled."""
+        self._filling, self.begun = None, True
+        self.curve.insert(points)
+        self._notice(self._rows(upto - 1, upto))
 
     def opening(self) -> tuple[str, int, int] | None:
         """The progress of the first view, once there is a state; None before."""
@@ -355,6 +367,7 @@ class History:
             means=controller.means if curve is None else curve.mean.tolist(),
             curve=curve,
             means_by_type=getattr(controller, "means_by_type", {}),
+            effects=controller.effects() if isinstance(controller, FeaturedController) else (),
             quarantine=now.quarantine,
             troubles=tuple(reversed(self.troubles)),
             whole=self.whole,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tightrope.formats import count, counted, percent
+from tightrope.service.pages.feature_facts import drift_text
 from tightrope.service.pages.history import View
 from tightrope.service.pages.limit_words import TONES, Badge, LimitFacts, is_over
 from tightrope.service.pages.type_facts import mix_text
@@ -87,6 +88,8 @@ def alerts_of(view: View) -> list[Badge]:
     found = [*_halts(view), *_changes(view), *_reports(view)]
     if mix := mix_text(view):
         found.append(Badge("open", "The mix of requests has changed", mix))
+    if drift := drift_text(view):
+        found.append(Badge("open", "The requests have changed", drift))
     if not is_over(view):
         if view.outlook.out_of_reach:
             found.append(Badge("warn", "The risk is out of reach", f"{view.outlook.out_of_reach}."))

@@ -31,6 +31,9 @@ tightrope campaign status router.db november
         "change": changes.CHANGING,
         "change arms and types": changes.ARMS,
         "correct": (tickets.quarantine, tickets.amend, changes.notes),
-        "keep": (views.verify, views.export, changes.backup, changes.restore, changes.archive),
+        "keep": (
+            *(views.verify, views.export, changes.backup, changes.restore, changes.archive),
+            changes.erase_contexts,
+        ),
     },
 )

@@ -130,6 +130,25 @@ def eligible_of(campaign: tightrope.Campaign, words: Sequence[str] | None) -> An
     return {name: [number_or_text(one) for one in ends.split(",")] for name, _, ends in pairs}
 
 
+def context_of(campaign: tightrope.Campaign, text: str) -> Any:
+    """The context of a request: a type, or features between commas, in order or by name."""
+    contexts = task_of(campaign).contexts
+    if not hasattr(contexts, "columns"):
+        return text
+    halves = [word.rpartition("=") for word in types_of(text)]
+    values = [_number_or_word(value) for _, _, value in halves]
+    if all(name for name, _, _ in halves):
+        return {name: value for (name, _, _), value in zip(halves, values, strict=True)}
+    return (values[0], values[1:]) if getattr(contexts, "types", 0) else values
+
+
+def _number_or_word(word: str) -> float | str:
+    try:
+        return float(word)
+    except ValueError:
+        return word
+
+
 def types_of(text: str) -> list[str]:
     """Types of requests by name, from words between commas."""
     return [word.strip() for word in text.split(",")]

@@ -234,6 +234,21 @@ def archive(at: AtCampaign, file: str, *, before: int) -> int:
     return answer(at.json, {"file": file, "events": count}, [words])
 
 
+def erase_contexts(at: AtCampaign, *, before: str | None = None) -> int:
+    """Erase the features of requests, in a campaign whose features are erasable.
+
+    Money, reports and types stay. Tickets in flight keep their features.
+
+    tightrope campaign erase-contexts router.db november --before 2026-11-01
+
+    before TIME: erase those of earlier requests; default all
+    """
+    with opened(at) as campaign:
+        count = campaign.erase_contexts(before)
+    words = f"erased the features of {counted(count, 'request')}"
+    return answer(at.json, {"erased": count}, [words])
+
+
 MADE: tuple[Command, ...] = tuple(made(kind, form) for kind in CHANGES for form in kind.commands)
 OF_ARMS = ("add-arm", "retire-arm", "reprice", "merge-types")
 ARMS = tuple(one for one in MADE if one.__name__ in OF_ARMS)

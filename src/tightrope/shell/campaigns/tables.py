@@ -175,7 +175,9 @@ def print_why(why: Why) -> None:
     _print_arms(why.arms, channels, means, why.arm)
 
 
-def _for_type(context: str | None) -> str:
+def _for_type(context: Any) -> str:
+    if isinstance(context, Mapping):
+        return f" for {', '.join(f'{name} {value}' for name, value in context.items())}"
     return "" if context is None else f" for type {context!r}"
 
 

@@ -24,6 +24,7 @@ from tightrope.shell.campaigns.access import (
     TicketId,
     arm_of,
     brief,
+    context_of,
     eligible_of,
     opened,
     past_of,
@@ -143,7 +144,7 @@ def ask(
     id: your own id for this decision
     eligible ARM: arms that may be pulled this time, by name or number; over an interval its
         lowest and highest number, over a box NAME=LOW,HIGH for a side; default all
-    context NAME: type of the request, if the task has types; with --count one for all, or one each
+    context NAME: type of the request, or its features, as in 320,1; once for all tickets, or each
     count: number of tickets; fewer if the budget ends
     expire_after SECONDS: time to wait for the report; default the campaign's
     """
@@ -156,6 +157,7 @@ def ask(
     out = sys.stdout
     with opened(at) as campaign:
         arms = eligible_of(campaign, eligible)
+        kinds = [context_of(campaign, text) for text in kinds]
         wanted: dict[str, Any] = {"eligible": arms, "expire_after": expire_after}
         if count is None:
             tickets = [campaign.ask(id, **wanted, context=kinds[0] if kinds else None)]

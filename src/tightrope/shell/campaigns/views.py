@@ -134,19 +134,20 @@ def _task_of(store: Store, name: str) -> tightrope.Task | None:
         return None
 
 
-def export(at: AtCampaign, *, out: str | None = None) -> int:
+def export(at: AtCampaign, *, out: str | None = None, without_contexts: bool = False) -> int:
     """Write the whole log as JSON lines, one event per line, with its hash.
 
     tightrope campaign export router.db november --out november.jsonl
 
     out FILE: file to write; default standard output
+    without_contexts: leave out the features of requests; their types stay
     """
     from tightrope.files import whole_file
-    from tightrope.live.log import lines_of
+    from tightrope.live.export import exported
 
     with stored(at) as store:
         require_campaign(store, at.campaign)
-        lines = lines_of(store, at.campaign)
+        lines = exported(store, at.campaign, features=not without_contexts)
         if out is None:
             for line in lines:
                 print(line)
@@ -206,6 +207,9 @@ def _verified_words(found: Any) -> str:
     told = ", ".join(f"{count:,} {words}" for words, count in how.items() if count)
     snapshots = counted(found.snapshots, "snapshot")
     words = f"good: events {found.first:,} to {found.events:,} rebuild {snapshots} ({told})"
+    if found.erased:
+        after = "earlier decisions cannot be replayed"
+        words += f"; the features of {counted(found.erased, 'request')} were erased: {after}"
     return f"{words}; the policy was not run: {found.not_run}" if found.not_run else words
 
 
