@@ -18,7 +18,7 @@ from tightrope.problem.values import Floats, shown
 if TYPE_CHECKING:
     from tightrope.data.tables import FullTable
 
-__all__ = ["Log", "are_vectors", "check_contexts", "kinds_of", "types_of"]
+__all__ = ["Log", "are_vectors", "check_contexts", "has_features", "kinds_of", "types_of"]
 
 
 def are_vectors(contexts: Any) -> bool:
@@ -53,9 +53,14 @@ def _are_names(contexts: Any) -> bool:
     return not are_vectors(contexts) and not isinstance(contexts[0], tuple)
 
 
+def has_features(data: Log | FullTable) -> bool:
+    """Whether the contexts of the rows have features."""
+    return data.contexts is not None and not _are_names(data.contexts)
+
+
 def types_of(data: Log | FullTable) -> tuple[str, ...]:
     """The types of the rows, in the order of their names; none without contexts."""
-    found: Any = () if data.contexts is None or not _are_names(data.contexts) else data.contexts
+    found: Any = () if data.contexts is None or has_features(data) else data.contexts
     return tuple(sorted({str(name) for name in found}, key=sort_key))  # an array has numpy's
 
 

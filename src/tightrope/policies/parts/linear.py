@@ -29,6 +29,7 @@ from typing import Annotated, NamedTuple
 
 from tightrope.policies.base import net_penalty
 from tightrope.policies.state import Array, State
+from tightrope.problem.ridge import EXPLAINED, LEAST_RIDGE, MOST_RIDGE, PRIOR
 
 __all__ = [
     "RECENT",
@@ -47,9 +48,6 @@ BLOCK, RENEWED = 32, 8  # their expectations that are renewed at once; per repor
 GUESS, DECLARED = 1.0, 2.0  # pulls that a guess of a mean is worth; a declared one
 FLOOR = 0.1  # of the usual outcome: the least expected cost or penalty
 FAR = 8.0  # deviations: a request farther from the mean counts as this
-PRIOR = 10.0  # slopes' worth of evidence that the prior ridge has
-EXPLAINED = 1.0 / 6.0  # by all features, or by the types, over the noise: the prior ridge
-LEAST_RIDGE, MOST_RIDGE = 1e-2, 1e6
 LEAST = 1e-12  # guards quotients
 ALIKE = 1e-9  # of a value: the difference of values that are the same, but for rounding
 OWN, COMMON = 0, 2  # places in ``ridge``: of an arm's slopes, of what arms have in common
