@@ -23,6 +23,7 @@ from tightrope import (
 )
 from tightrope.data import evaluate_mixture
 from tightrope.data.log import Log
+from tightrope.data.tables import problem_of
 from tightrope.errors import BackendError, InfeasibleError, InputError, ProblemError
 from tightrope.optimum.pi_star import infeasible
 from tightrope.optimum.requests import BOUNDS
@@ -86,7 +87,7 @@ def test_what_a_problem_with_features_must_be():
     with pytest.raises(BackendError, match="policy resolve: must run on a CPU"):
         simulate(made, "resolve", budgets=10, runs=1, backend="gpu")
     with pytest.raises(InputError, match="features of a log cannot be drawn; must be a FullTable"):
-        Problem.from_log(table(rows=5).as_log(), LIMITS)
+        problem_of(table(rows=5).as_log(), LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -110,20 +111,18 @@ def test_a_policy_sees_the_row_that_it_draws():
     made = problem(rows=2000)
     rates = {
         row.policy: row.reward_rate.mean
-        for row in simulate(made, ["resolve", "ts-lp"], budgets=1500, runs=4).rows()
+        for row in simulate(made, ["resolve", "stationary"], budgets=1500, runs=4).rows()
     }
-    assert rates["resolve"] > rates["ts-lp"] + 0.1
     best = {name: oracle(made, bound=name).reward_rate for name in BOUNDS}
-    assert rates["ts-lp"] < best["blind"] + 0.03
+    assert rates["stationary"] == pytest.approx(best["blind"], abs=0.03)
     assert best["blind"] + 0.05 < rates["resolve"] < best["linear"] + 0.03
 
 
 def test_other_policies_ignore_features():
     made = problem(rows=50)
-    runs = [
-        simulate(one, ["ts-lp", "stationary"], budgets=40, runs=3) for one in (made, made.blind)
-    ]
-    for label in ("ts-lp", "stationary"):
+    labels, more = ("ts-lp", "stationary"), {"runs": 2, "backend": "python"}
+    runs = [simulate(one, labels, budgets=40, **more) for one in (made, made.blind)]
+    for label in labels:
         seen, blind = (one[label].normalised_runs for one in runs)
         np.testing.assert_array_equal(seen.pulls, blind.pulls)
         np.testing.assert_array_equal(seen.reward, blind.reward)
@@ -246,14 +245,15 @@ def referee(controller, columns):
         usual = models.usual.reshape(3, 3)[arm]
         mean = np.clip(z @ slopes, [0.1 * usual[0], 0.0, 0.1 * usual[2]], 1.0)
         width = clock * np.sqrt(np.einsum("i,cij,j->c", z, inverse, z))
-        value = v * (mean[1] + width[1]) - scratch.theta[0] * max(mean[0] - width[0], 0.0)
+        theta, cost = scratch.theta[0], np.clip(mean[0] + np.array([-1, 1]) * width[0], 0.0, 1.0)
+        value = v * (mean[1] + width[1]) - theta * cost[0 if theta > 0 else 1]
         values.append(value - scratch.length[0] * (mean[2] - sign * width[2]))
     return values
 
 
 def test_lyon_takes_the_best_arm_by_linear_bounds():
     """The limit is per unit of cost, so net penalties are penalties."""
-    made = Task(["a", "b", "c"], {"bad": 0.3}, Scales(cost=2.0), contexts=Features(2))
+    made = Task(["a", "b", "c"], {"bad": Limit(0.3)}, Scales(cost=2.0), contexts=Features(2))
     controller = Controller(made, LyOn(v0=0.2, alpha=0.1), budget=120)
     controller._set_calls(None)
     assert isinstance(controller.policy, FeaturedLyOn)
@@ -272,7 +272,7 @@ def test_lyon_takes_the_best_arm_by_linear_bounds():
     assert len(arms) > 1
     scratch = controller._state.scratch
     assert controller._state.constants[EQUAL] == 0.0
-    assert scratch.theta[0] > 0.0
+    assert scratch.theta[0] != 0.0
     assert Controller.restore(controller.snapshot()) == controller
 
 
@@ -280,9 +280,7 @@ def test_lyon_gives_each_request_the_arm_that_suits_it():
     made = problem(rows=500)
     rates = {
         row.policy: row.reward_rate.mean
-        for row in simulate(
-            {"table": made}, ["lyon:alpha=0.05", "stationary"], budgets=1000, runs=3
-        ).rows()
+        for row in simulate(made, ["lyon:alpha=0.05", "stationary"], budgets=1000, runs=3).rows()
     }
     assert rates["lyon:alpha=0.05"] > rates["stationary"] + 0.05
 

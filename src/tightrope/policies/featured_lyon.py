@@ -9,11 +9,12 @@ request z (``parts.linear``), with the widths of LinUCB (Li et al. 2010):
 which is the paper's radius sqrt(2 alpha log n / pulls) where z is the intercept alone, but for the
 weight of the prior. As with types, a unit of cost has a price theta, and an arm's value is
 
-    V (R + w_R) - sum_m Q_m (Y_m - w_m) - theta (X - w_X).
+    V (R + w_R) - sum_m Q_m (Y_m - w_m) - theta (X - w_X),
 
-A request pulls the arm with the largest value: where that is 0, theta is the best ratio of
-optimistic value to optimistic cost. The price is the root of the mean value of the best arms over
-recent requests, by expected outcomes; Newton's method (Dinkelbach) finds it from the last price.
+with X + w_X if theta is negative, which it is while the queues are long. A request pulls the arm
+with the largest value: where that is 0, theta is the ratio of optimistic value and cost. The price
+is the root of the mean value of the best arms over recent requests, by expected outcomes; Newton's
+method (Dinkelbach) finds it from the last price.
 
 Proved is nothing here. The paper's bounds (thm:regret) are for arms without features: they need
 independent outcomes of each arm, and models that are true. The queues count what was reported, so a
@@ -133,7 +134,9 @@ def _value(
     mean, width = scratch.mean, scratch.width
     _expect(state, scratch, arm, clock)
     value = constants[V] * (mean[1] + width[1])
-    value -= scratch.theta[0] * max(mean[0] - width[0], 0.0)
+    price = scratch.theta[0]
+    spent = max(mean[0] - width[0], 0.0) if price > 0.0 else min(mean[0] + width[0], 1.0)
+    value -= price * spent
     for m in range(len(state.limits)):
         base, limit = state.bases[m], state.limits[m]
         net = net_penalty(base, limit, 1.0, mean[0], mean[1], mean[2 + m])

@@ -151,7 +151,8 @@ class Problem(Known, FromLogs, ByType):
         names = arms.names if isinstance(arms, BernoulliArms) else tuple(arm.name for arm in arms)
         declared: Any = {"safe": safe, "safe_rates": safe_rates, "expected": expected}
         declared |= {"costs": costs, "known": known, "skip": skip, "space": space_of(space)}
-        seen = features and features.contexts if shares is None else Types(tuple(shares))
+        seen: Any = features and features.contexts
+        seen = seen if shares is None else Types(tuple(shares))
         task = Task(names, limits, scales, name, limit=limit, contexts=seen, **declared)
         self.__dict__.update(
             arms=in_order(arms, task),

@@ -64,7 +64,7 @@ def _shrunk(sizes: Floats, moments: Floats, square: float, rows: int) -> Floats:
     ridge, slopes = usual, moments
     for _ in range(ROUNDS):
         slopes = moments / (sizes + ridge)
-        left = square - slopes @ (2.0 * moments - sizes * slopes)
+        left = float(square - slopes @ (2.0 * moments - sizes * slopes))
         noise = max(left, 1e-12 * square, 1e-300) / rows
         known = PRIOR + float((sizes / (sizes + ridge)).sum())
         ridge = known / (PRIOR / usual + float(slopes @ slopes) / noise)
