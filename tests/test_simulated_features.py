@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
@@ -17,11 +18,13 @@ from tightrope import (
     Resolve,
     Scales,
     Task,
+    load_problem,
     optimum,
     oracle,
     simulate,
 )
 from tightrope.data import evaluate_mixture
+from tightrope.data.draws import Draws
 from tightrope.data.log import Log
 from tightrope.data.tables import problem_of
 from tightrope.errors import BackendError, InfeasibleError, InputError, ProblemError
@@ -67,6 +70,9 @@ def problem(**more):
 def test_a_problem_with_features_is_the_same_after_toml(mixed, tmp_path):
     made = problem(mixed=mixed)
     assert Problem.from_toml(made.to_toml()) == made
+    assert pickle.loads(pickle.dumps(made)) == made
+    made.save(tmp_path / "routing.toml")  # its rows are in a file beside it
+    assert load_problem(str(tmp_path / "routing.toml")) == made
     assert f"features: {4 if mixed else 2} of 400 rows" in repr(made)
     assert made != made.blind
     assert made.blind.blind is made.blind
@@ -328,3 +334,19 @@ def test_shares_of_rows_are_checked():
     with pytest.raises(InputError, match="mixture, row 5: the shares sum to 1"):
         evaluate_mixture(full, shares)
     assert evaluate_mixture(full, {"a": 1}).shares == {"a": 1.0}
+
+
+# --- plans --------------------------------------------------------------------------------------
+
+
+def test_draws_of_a_table_keep_its_rows():
+    """A row has the same features and outcomes of all arms in every draw."""
+
+    def rows_of(made):
+        told = [np.column_stack([one.values for one in arm.outcomes]) for arm in made.arms]
+        return {tuple(row) for row in np.hstack([made.features.rows, *told]).tolist()}
+
+    made = problem(rows=40)
+    drawn = [rows_of(one) for one in Draws.of(made, 2, seed=0).problems()]
+    assert all(some < rows_of(made) for some in drawn)
+    assert drawn[0] != drawn[1]
