@@ -27,6 +27,7 @@ from tightrope.problem import Arm, Moments, Problem, Space
 from tightrope.problem.arms import row_columns
 from tightrope.problem.curves import PointArms, arms_over, shares_over, stated_arms
 from tightrope.problem.distributions import Empirical
+from tightrope.problem.features import Vectors
 from tightrope.problem.values import shown
 from tightrope.results import Results
 from tightrope.runs import Floats, violations
@@ -178,6 +179,8 @@ class Draws:
     def _draw(self, number: int) -> Problem:
         """Draw ``number``, from 0."""
         stream = np.random.default_rng([self.seed, number])
+        if self.problem.features is not None:
+            return _with_other_rows(self.problem, self.problem.features, stream)
 
         def drawn(arms: Sequence[Arm]) -> Sequence[Arm]:
             made = [_reweighted(arm, stream) for arm in stated_arms(arms)]
@@ -238,6 +241,15 @@ def arms_with_rows(problem: Problem) -> tuple[str, ...]:
         return ()
     found = {arm.name for arms in problem.arms_by_phase for arm in arms if _rows(arm)}
     return tuple(name for name in problem.names if name in found)
+
+
+def _with_other_rows(problem: Problem, features: Vectors, stream: np.random.Generator) -> Problem:
+    """The problem with as many of its rows, drawn with replacement, the same for all arms."""
+    rows = stream.integers(len(features.rows), size=len(features.rows))
+    columns = [[one.values[rows] for one in row_columns(arm)] for arm in problem.arms]
+    named = zip(problem.names, columns, strict=True)
+    arms = [Arm.from_columns(name, values) for name, values in named]
+    return replace(problem, arms=arms, features=replace(features, rows=features.rows[rows]))
 
 
 def _rows(arm: Arm) -> int:

@@ -72,7 +72,7 @@ def _parts(problem: Problem, budget: float) -> list[tuple[float, Oracle, float]]
         there = problem.at(budget)
         best, phases = oracle_of_phases(there), there.phases
     else:
-        best, phases = [oracle(problem, budget)], problem.phases
+        best, phases = [oracle(problem.blind, budget)], problem.phases
     return [
         (phase.share, one, _pulls(phase.problem, one))
         for phase, one in zip(phases, best, strict=True)

@@ -2,11 +2,15 @@
 
 Another policy chose the log's rows: it pulled the arm of row i with the known probability p_i, its
 propensity. A mixture pulls arm k with the share s_k; row i has the weight w_i = s_k / p_i, k being
-its arm. If requests have types, the shares may differ between them. With outcomes y_i:
+its arm. If requests have types, the shares may differ between them; with features, between rows.
+With outcomes y_i:
 
-    ips    mean of w_i y_i                              unbiased
-    snips  sum of w_i y_i over the sum of w_i           a little bias, often less variance
-    dr     mean of sum_k s_k q_ik + w_i (y_i - q_ik)    unbiased for any model q of the outcomes
+    ips     mean of w_i y_i                              unbiased
+    snips   sum of w_i y_i over the sum of w_i           a little bias, often less variance
+    direct  mean of sum_k s_k q_ik                       as good as the model q of the outcomes
+    dr      mean of sum_k s_k q_ik + w_i (y_i - q_ik)    unbiased for any model
+
+The direct estimate is for features alone: there q is a linear model of each arm.
 
 Ratios, such as reward per unit of cost, are quotients of two such means; their standard errors come
 from the delta method. Letters: n rows, K arms, T types (1 without contexts), M penalties, C = 2 + M
@@ -22,7 +26,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.data.log import Log, kinds_of, types_of
+from tightrope.data.log import Log, has_features, kinds_of, types_of
+from tightrope.data.models import expected_by_folds
 from tightrope.data.tables import FullTable, require_outcomes
 from tightrope.errors import InputError, nearest
 from tightrope.problem.values import Floats, shown
@@ -41,6 +46,7 @@ __all__ = [
 ]
 
 METHODS = ("ips", "snips", "dr")
+DIRECT = "direct"  # the method for features alone
 EXACT = "full"  # the method for a table, which has no weights
 LEAST_SIZE = 50.0  # the smallest effective sample size for estimates
 MOST_ERRORS = 5.0  # standard errors by which frequencies may differ from propensities
@@ -57,7 +63,7 @@ class MixtureRow:
     ``value`` has a standard error and a 95 % interval.
     """
 
-    method: str  # ips, snips or dr; full for a table
+    method: str  # ips, snips, direct or dr; full for a table
     of: str
     per: str  # "pull", or the channel of the denominator
     value: Estimate
@@ -84,7 +90,7 @@ class MixtureEstimates:
     def value(self, of: str, per: str = "pull", method: str | None = None) -> Estimate:
         """The estimate of a channel per pull, or per another channel.
 
-        ``method``: "ips", "snips" or "dr" (default), or "full" for a table.
+        ``method``: "ips", "snips", "direct" or "dr" (default), or "full" for a table.
         """
         wanted = method or self.rows[-1].method
         for row in self.rows:
@@ -148,9 +154,12 @@ def mixture_shares(arms: Sequence[str], shares: Shares, place: str = "mixture") 
 def shares_by_type(data: Log | FullTable, shares: Shares | SharesByType) -> Floats:
     """A mixture as shares of the pulls of each type [T, K]; T is 1 without contexts.
 
-    ``shares``: of all pulls, or of each type, by its name or in the order of the names.
+    ``shares``: of all pulls, or of each type, by its name or in the order of the names; with
+    features, of each row [n, K], as T = n types.
     """
     types = types_of(data)
+    if isinstance(shares, np.ndarray) and shares.ndim == 2 and has_features(data):
+        return _shares_by_row(data, shares)
     if not _is_by_type(shares):
         return np.tile(mixture_shares(data.arms, shares), (max(len(types), 1), 1))  # type: ignore[arg-type]
     if not types:
@@ -165,6 +174,19 @@ def shares_by_type(data: Log | FullTable, shares: Shares | SharesByType) -> Floa
         raise InputError(f"mixture: shares of {len(each)} types; must be {len(types)}")
     named = zip(types, each, strict=True)
     return np.array([mixture_shares(data.arms, one, f"mixture, type {x!r}") for x, one in named])
+
+
+def _shares_by_row(data: Log | FullTable, shares: Floats) -> Floats:
+    """The shares of every row's arms, [n, K], checked."""
+    if shares.shape != (len(data), len(data.arms)):
+        allowed = f"{(len(data), len(data.arms))}, the shares of each row"
+        raise InputError(f"mixture: shape {shares.shape} must be {allowed}")
+    sums = shares.sum(axis=1)
+    wrong = np.flatnonzero(~((shares >= 0.0).all(axis=1) & (np.abs(sums - 1.0) <= 1e-6)))
+    if len(wrong):
+        row = int(wrong[0])
+        mixture_shares(data.arms, shares[row], f"mixture, row {row + 1}")
+    return np.asarray(shares / sums[:, np.newaxis], np.float64)
 
 
 def _is_by_type(shares: object) -> bool:
@@ -184,11 +206,12 @@ def evaluate_mixture(
     """Estimate the cost, reward and penalties of a fixed mixture of arms, per pull and as ratios.
 
     ``shares``: of the pulls, by arm or in order, such as ``oracle(problem).pull_share``; or of the
-    pulls for each type, such as ``oracle(problem).by_type``. ``model`` [n, K, 2 + M]: the
-    predictions of another model, fitted without these rows, for ``dr``; default: the arm's mean,
-    for the type of the row, in the other half of the log. Raises an ``InputError`` if the log has
-    too little information: propensities are missing, impossible or inconsistent with the
-    frequencies, an arm was never pulled, or the effective sample size is below ``least``.
+    pulls for each type, such as ``oracle(problem).by_type``; with features also an array [n, K] of
+    the shares for each row. ``model`` [n, K, 2 + M]: the predictions of another model, fitted
+    without these rows, for ``dr``; default: the arm's mean, for the type of the row, in the other
+    half of the log, or a linear model of the arm if there are features. Raises an ``InputError`` if
+    the log has too little information: propensities are missing, impossible or inconsistent with
+    the frequencies, an arm was never pulled, or the effective sample size is below ``least``.
 
     A :class:`FullTable` needs no weights: the method is "full".
 
@@ -201,10 +224,12 @@ def evaluate_mixture(
     (0.4, 4000)
     """
     wanted = shares_by_type(data, shares)
-    kinds = kinds_of(data, types_of(data))
+    kinds, featured = kinds_of(data, types_of(data)), has_features(data)
+    if featured and len(wanted) > 1:
+        kinds = np.arange(len(data))
     if isinstance(data, FullTable):
         return _of_table(data, wanted, kinds)
-    require_told(data, wanted)
+    require_told(data, wanted.mean(axis=0)[np.newaxis] if featured else wanted)
     require_outcomes(data, data.outcomes.T, np.arange(len(data)), data.chosen)
     assert data.propensity is not None
     weights = wanted[kinds, data.chosen] / data.propensity
@@ -214,6 +239,22 @@ def evaluate_mixture(
             f"mixture: effective sample size {effective:.1f} of {len(data):,} rows, largest weight"
             f" {weights.max():.4g}; must be at least {least:g}"
         )
+    rows = _by_methods(data, wanted, kinds, weights, model)
+    return MixtureEstimates(
+        _named(data, wanted),
+        tuple(rows),
+        len(data),
+        int(np.count_nonzero(weights)),
+        effective,
+        float(weights.max()),
+        float(weights.mean()),
+    )
+
+
+def _by_methods(
+    data: Log, wanted: Floats, kinds: Integers, weights: Floats, model: npt.ArrayLike | None
+) -> list[MixtureRow]:
+    """All quantities of a log by every method."""
     outcomes = data.outcomes
     weighted = weights * outcomes  # [C, n]
     mean_weight = float(weights.mean())
@@ -222,17 +263,13 @@ def evaluate_mixture(
         *_rows("ips", data, weighted.mean(axis=1), weighted),
         *_rows("snips", data, own[:, 0], weights * (outcomes - own) / mean_weight),
     ]
+    if has_features(data):
+        model = expected_by_folds(data, _parts(data.chosen)) if model is None else model
+        direct = np.einsum("nkc,nk->cn", _checked(data, model), wanted[kinds])
+        rows += _rows(DIRECT, data, direct.mean(axis=1), direct)
     corrected = _corrected(data, wanted, kinds, weights, model)
     rows += _rows("dr", data, corrected.mean(axis=1), corrected)
-    return MixtureEstimates(
-        _named(data, wanted),
-        tuple(rows),
-        len(data),
-        int(np.count_nonzero(weights)),
-        effective,
-        float(weights.max()),
-        mean_weight,
-    )
+    return rows
 
 
 def _of_table(table: FullTable, wanted: Floats, kinds: Integers) -> MixtureEstimates:
@@ -246,8 +283,9 @@ def _of_table(table: FullTable, wanted: Floats, kinds: Integers) -> MixtureEstim
 
 
 def _named(data: Log | FullTable, wanted: Floats) -> dict[str, float]:
-    if _blind(wanted):
-        names, found = list(data.arms), wanted[0]
+    if _blind(wanted) or not types_of(data):
+        names = list(data.arms)
+        found = wanted[0] if _blind(wanted) else wanted.mean(axis=0)
     else:
         names = [f"{kind}/{arm}" for kind in types_of(data) for arm in data.arms]
         found = wanted.ravel()
@@ -298,15 +336,28 @@ def _corrected(
     """The doubly robust value of every row, [C, n]."""
     if model is None:
         return _by_folds(log, wanted, kinds, weights)
+    expected = _checked(log, model)
+    mixed = np.einsum("nkc,nk->cn", expected, wanted[kinds])
+    pulled = expected[np.arange(len(log)), log.chosen].T
+    return np.asarray(mixed + weights * (log.outcomes - pulled))
+
+
+def _checked(log: Log, model: npt.ArrayLike | None) -> Floats:
+    """The predictions of a model, [n, K, C]."""
     shape = (len(log), len(log.arms), len(log.channels))
     expected = np.asarray(model, np.float64)
     if expected.shape != shape:
         raise InputError(f"model: shape {expected.shape} must be {shape}")
     if not np.isfinite(expected).all():
         raise InputError("model: must be finite numbers")
-    mixed = np.einsum("nkc,nk->cn", expected, wanted[kinds])
-    pulled = expected[np.arange(len(log)), log.chosen].T
-    return np.asarray(mixed + weights * (log.outcomes - pulled))
+    return expected
+
+
+def _parts(cells: Integers) -> Integers:
+    """The part of every row: dealt by cell, so that each part has rows of all that have enough."""
+    part = np.empty(len(cells), np.int64)
+    part[np.argsort(cells, kind="stable")] = np.arange(len(cells)) % FOLDS
+    return part
 
 
 def _by_folds(log: Log, wanted: Floats, kinds: Integers, weights: Floats) -> Floats:
@@ -316,8 +367,8 @@ def _by_folds(log: Log, wanted: Floats, kinds: Integers, weights: Floats) -> Flo
     are dealt to parts by type and arm, so that every part has rows of each that has enough.
     """
     assert log.propensity is not None
-    cell, part = kinds * len(log.arms) + log.chosen, np.empty(len(log), np.int64)
-    part[np.argsort(cell, kind="stable")] = np.arange(len(log)) % FOLDS
+    cell = kinds * len(log.arms) + log.chosen
+    part = _parts(cell)
     place, shape = cell * FOLDS + part, (*wanted.shape, FOLDS)
     inverse = 1.0 / log.propensity
 

@@ -15,12 +15,13 @@ from tightrope.data.fitting import problem_of as problem_of_log
 from tightrope.data.log import Log, are_vectors, check_contexts, types_of
 from tightrope.errors import InputError
 from tightrope.problem import Features, Mixed, Problem, Scales, Task, Types
+from tightrope.problem.features import Vectors
 from tightrope.problem.limits import Kind
 from tightrope.problem.meaning import check_limits_of_data
 from tightrope.problem.named import Named, check_names
 from tightrope.problem.values import Floats, shown
 
-__all__ = ["FullTable", "Limits", "problem_of", "require_outcomes", "task_of"]
+__all__ = ["FullTable", "Limits", "problem_of", "require_outcomes", "task_of", "vectors_of"]
 
 Limits = Mapping[str, float | str | Kind]
 
@@ -165,6 +166,14 @@ def _contexts_of(data: Log | FullTable) -> Types | Features | Mixed | None:
     return Types(types_of(data))
 
 
+def vectors_of(data: Log | FullTable) -> npt.NDArray[np.float32]:
+    """The columns of the features of every row, [n, columns - 1]; none without features."""
+    contexts = _contexts_of(data)
+    if isinstance(contexts, Features | Mixed):
+        return contexts.rows(data.contexts)
+    return np.zeros((len(data), 0), np.float32)
+
+
 def task_of(
     data: Log | FullTable, limits: Limits | None = None, scales: Scales | None = None
 ) -> Task:
@@ -200,7 +209,8 @@ def problem_of(
 ) -> Problem:
     """The problem whose arms draw the data's rows, with replacement.
 
-    With contexts, the type of a request is that of a row, and an arm draws the rows of that type.
+    With types, the type of a request is that of a row, and an arm draws the rows of that type. With
+    features, a request is a row: its features, and the outcome of every arm.
     All arms of a table draw the same row with the same random number. Rows of a log with
     propensities are drawn with probabilities proportional to 1 / propensity.
 
@@ -210,10 +220,13 @@ def problem_of(
     3.5
     """
     task = task_of(data, limits, scales)
-    if task.feature_columns:
-        raise InputError("contexts: a problem cannot draw features yet; replay the table instead")
     if isinstance(data, Log):
+        if task.feature_columns:
+            raise InputError("contexts: features of a log cannot be drawn; must be a FullTable's")
         return problem_of_log(data, task.limits, scales=task.scales, name=name)
-    log = data.as_log()
+    log, features = data.as_log(), None
+    if isinstance(task.contexts, Features | Mixed):
+        features = Vectors(task.contexts, vectors_of(data))
     arms, shares = arms_of(log, task.told_names, log)
-    return Problem(arms, limits=task.limits, scales=task.scales, name=name, contexts=shares)
+    more: Any = {"contexts": shares, "features": features}
+    return Problem(arms, limits=task.limits, scales=task.scales, name=name, **more)

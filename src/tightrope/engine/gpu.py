@@ -24,7 +24,7 @@ import numpy.typing as npt
 from tightrope.compiled.functions import FAILED, tables_in_global_memory
 from tightrope.engine.backend import BackendPlan
 from tightrope.engine.job import Job
-from tightrope.engine.laws import phase_laws, type_mix
+from tightrope.engine.laws import phase_laws, requests_of
 from tightrope.engine.python import repeat
 from tightrope.engine.single import SingleRunPlan, plan_single, runs_of
 from tightrope.errors import BackendError
@@ -331,7 +331,7 @@ class ThreadPlan(_DevicePlan):
                 give(seed_words(job.seed, POLICY, runs)),
                 give(law) if job.bernoulli else tuple(map(give, law)),
                 give(job.problem.phase_starts(job.budget)),
-                give(type_mix(job.problem) if self._typed else np.ones(1)),  # CUDA copies no empty
+                give(requests_of(job.problem, job.policy) if self._typed else np.ones(1)),
                 give(fresh),
                 (*map(float, job.setup.constants), 0.0)[: self.spec.constants or None],
                 counts,

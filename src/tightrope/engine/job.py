@@ -65,6 +65,11 @@ class Job:
         return self.policy.contextual and self.problem.contexts is not None
 
     @property
+    def featured(self) -> bool:
+        """Whether requests have features and the policy uses them."""
+        return self.policy.contextual and self.problem.features is not None
+
+    @property
     def known(self) -> Known:
         """What a run's state is made for: the problem, or its task over rows."""
         return self.problem.over_rows if self.aware else self.problem

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.policies.base import Policy
 from tightrope.problem import Problem, Tables
 
-__all__ = ["phase_laws", "type_mix"]
+__all__ = ["phase_laws", "requests_of"]
 
 
 def phase_laws(problem: Problem, *, cells: bool = False) -> Any:
@@ -29,8 +30,13 @@ def phase_laws(problem: Problem, *, cells: bool = False) -> Any:
     return _thresholds(np.concatenate(odds))  # type: ignore[arg-type]
 
 
-def type_mix(problem: Problem) -> npt.NDArray[np.float64]:
-    """The cumulative shares of the types, [T]; empty without contexts."""
+def requests_of(problem: Problem, policy: Policy) -> npt.NDArray[np.float64]:
+    """The cumulative shares of the types, [T]; empty without contexts.
+
+    Of a policy that uses features, what it sees of each row, [n * D].
+    """
+    if policy.contextual and problem.features is not None:
+        return problem.features.columns.reshape(-1)
     return np.cumsum(list(problem.shares.values()), dtype=np.float64)
 
 

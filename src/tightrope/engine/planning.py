@@ -16,7 +16,7 @@ from tightrope.engine.backend import ENGINES, Numbers, plan_of
 from tightrope.engine.delays import AT_ONCE, Delays
 from tightrope.engine.job import Job
 from tightrope.engine.python import rehearse
-from tightrope.errors import BackendError, NotCompiledWarning
+from tightrope.errors import BackendError, InputError, NotCompiledWarning
 from tightrope.policies.base import IndexPolicy, Policy, set_up
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.faults import is_outside
@@ -90,6 +90,9 @@ def plan_jobs(
                 numbers=numbers,
                 delays=delays,
             )
+    for (label, _), job in jobs.items():
+        if job.featured and delays.any:
+            raise InputError(f"delay: must be 0 for policy {label}, which uses features")
     return _on_engines(jobs, backend)
 
 
@@ -150,6 +153,11 @@ def _engine(job: Job, label: str, wanted: str, fastest: str) -> str:
     rehearse(job)
     if wanted == "python":
         return wanted
+    if job.featured and wanted == "gpu":
+        raise BackendError(
+            f"policy {label}: must run on a CPU; its models of the features of one run do not fit"
+            " into a GPU's fast memory"
+        )
     compilable = isinstance(job.policy, IndexPolicy | ChoicePolicy)
     reason = "" if compilable else "it is neither an IndexPolicy nor a ChoicePolicy"
     if compilable and is_outside(type(job.policy)):
@@ -158,7 +166,8 @@ def _engine(job: Job, label: str, wanted: str, fastest: str) -> str:
         raise BackendError(f"policy {label!r} cannot be compiled ({reason}); use backend 'python'")
     if reason and compilable:
         warn_not_compiled(label, reason)
-    return "python" if reason else fastest if wanted == "auto" else wanted
+    best = "cpu" if job.featured else fastest
+    return "python" if reason else best if wanted == "auto" else wanted
 
 
 def warn_not_compiled(label: str, reason: str) -> None:

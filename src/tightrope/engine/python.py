@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from tightrope.engine.delays import Delays
 from tightrope.engine.job import Job
-from tightrope.engine.laws import type_mix
+from tightrope.engine.laws import requests_of
 from tightrope.errors import PolicyError, TightropeError
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, Generator, seed_words
 from tightrope.policies.base import Policy, Setup, Statistics, advance, limits_of, net_penalty
@@ -58,24 +58,33 @@ MOST_ARMS = 10_000  # with more, a step in plain Python takes too long
 
 
 class Requests:
-    """The types of the requests of a run, and the tables that their outcomes are drawn from.
+    """The contexts of the requests of a run, and the tables that their outcomes are drawn from.
 
     ``known``: what the policy chooses among: the problem's arms, or rows if it uses types.
     """
 
     def __init__(self, problem: Problem, policy: Policy) -> None:
-        self._mix, self._arms = type_mix(problem).tolist(), problem.arm_count
-        self.typed = bool(self._mix)
+        self._mix, self._arms = requests_of(problem, policy), problem.arm_count
+        self.featured = policy.contextual and problem.features is not None
+        self.typed = bool(problem.shares)
         aware = self.typed and policy.contextual
         self.known: Known = problem.over_rows if aware else problem
         phases = [phase.problem for phase in problem.phases]
         self._tables = [one.tables() for one in (problem.by_type if self.typed else phases)]
 
+    def show(self, state: PlainRun, draws: Generator) -> None:
+        """Show the policy the next request, see ``kernels.single_run``."""
+        if self.typed:
+            state.kind = self.next_type(draws, state.step)
+        if self.featured:
+            rows = self._mix.reshape(-1, self.known.feature_columns)
+            state.face(rows[int(copy.deepcopy(draws).uniform() * len(rows))])
+
     def next_type(self, draws: Generator, step: int) -> int:
         """The type of the next request, see ``kernels.single_run.next_type``."""
         first, _, third, _ = draws.state
         uniform = hashed(first ^ third, step & 0xFFFFFF) * 2.0**-32
-        return sum(uniform >= share for share in self._mix[:-1])
+        return sum(uniform >= share for share in self._mix[:-1].tolist())
 
     def outcomes(self, phase: int, kind: int, arm: int, draws: Generator) -> list[float]:
         """The outcomes of a pull of an arm, or of a row."""
@@ -117,6 +126,9 @@ class PlainRun:
     def _remembered(self) -> float:
         """The number of pulls that are not forgotten."""
         return self.step
+
+    def face(self, columns: Any) -> None:
+        """Show the policy the features of the request at hand."""
 
     def learn(self, arm: int, values: Sequence[Any]) -> None:
         """Add a pull's cost, reward and penalties to the totals and advance the queues."""
@@ -201,7 +213,8 @@ class _StateRun(PlainRun):
 
 def _empty(record: type, problem: Known) -> Any:
     """A record of zeros."""
-    starts = field_starts(record, problem.arm_count, problem.penalty_count)
+    columns = problem.feature_columns
+    starts = field_starts(record, problem.arm_count, problem.penalty_count, columns)
     return record_maker(record)(np.zeros(starts[-1]), starts)
 
 
@@ -251,6 +264,10 @@ class Choosing(_StateRun):
         words = np.array([random.word() for _ in range(WORDS)] + kind)
         return policy.choose(self._constants, self._state, self._scratch, words)
 
+    def face(self, columns: Any) -> None:
+        """Note the features in the policy's record."""
+        self._scratch.models.context[:] = columns
+
     def learn_again(self, policy: Policy, arm: int) -> None:
         """Let the policy learn from an arm's totals."""
         assert isinstance(policy, ChoicePolicy)
@@ -297,8 +314,7 @@ def play(
     starts, count = problem.phase_starts(budget).tolist(), requests.known.arm_count
     state = plain_run(requests.known, policy, setup, budget, number)
     while state.running:
-        if requests.typed:
-            state.kind = requests.next_type(draws, state.step)
+        requests.show(state, draws)
         if state.exploring:
             chances.coin()  # every step takes one number, even if unused
             arm = state.step % count

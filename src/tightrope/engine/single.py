@@ -19,17 +19,18 @@ from tightrope.compiled.functions import FAILED
 from tightrope.engine.arguments import thread_count
 from tightrope.engine.backend import first_seconds
 from tightrope.engine.job import Job
-from tightrope.engine.laws import phase_laws, type_mix
+from tightrope.engine.laws import phase_laws, requests_of
 from tightrope.engine.python import repeat
 from tightrope.errors import PolicyError
 from tightrope.kernels.moving import flight_numbers
 from tightrope.kernels.native import moving_run, native, single_run
 from tightrope.kernels.plain import play_plainly
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
-from tightrope.kernels.run_state import RunState, Sizes
+from tightrope.kernels.run_state import COLUMNS, CONTEXT, RunState, Sizes
 from tightrope.kernels.single_run import Ends, kernel
 from tightrope.kernels.spec import Spec, spec_of, stateful
 from tightrope.policies.faults import failed, wrong_arm
+from tightrope.policies.state import record_fields
 from tightrope.runs import Runs
 
 __all__ = ["SingleRun", "SingleRunPlan", "plan_single", "runs_of"]
@@ -80,15 +81,20 @@ class SingleRunPlan:
     def fresh(self) -> RunState:
         """The initial state of every run."""
         job, spec = self.job, self.spec
-        return RunState.new(
-            spec,
-            job.arm_count,
-            job.setup,
-            job.budget,
-            job.known,
-            last=job.last_spent,
-            sizes=self.sizes,
+        last, sizes = job.last_spent, self.sizes
+        state = RunState.new(
+            spec, job.arm_count, job.setup, job.budget, job.known, last=last, sizes=sizes
         )
+        if job.featured:
+            names = [name for name, _ in record_fields(spec.policy.Scratch)]
+            place = state["own_starts"][names.index("models.context")]
+            state["counts"][[COLUMNS, CONTEXT]] = job.problem.feature_columns, place
+        return state
+
+    @cached_property
+    def requests(self) -> npt.NDArray[np.float64]:
+        """The types or features of the requests, see ``requests_of``."""
+        return requests_of(self.job.problem, self.job.policy)
 
     @cached_property
     def law(self) -> Any:
@@ -184,7 +190,7 @@ class SingleRun:
             *self._seeds,
             plan.law,
             plan.job.problem.phase_starts(plan.job.budget),
-            type_mix(plan.job.problem),
+            plan.requests,
             self._ends,
             self._counts if count else self._counts[:, :0],
             until,
@@ -228,7 +234,7 @@ class SingleRun:
         before.advance(max(step - 1, 0), stop)
         law = phase_laws(job.problem, cells=True)
         starts = job.problem.phase_starts(job.budget)
-        play_plainly(job.policy, before.state, law, starts, type_mix(job.problem), step + 1)
+        play_plainly(job.policy, before.state, law, starts, plan.requests, step + 1)
 
     @property
     def step(self) -> int:

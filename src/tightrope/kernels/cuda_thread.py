@@ -211,7 +211,7 @@ def build_thread(
         view = views(target, part, own.learn, shared)
         play = moving_loop(target, part, part, draw, own, shared, view, typed=typed > 0)
     else:
-        play = loop(target, part, draw, own, shared, typed=typed > 0)
+        play = loop(target, part, draw, own, shared, typed=typed > 0, featured=False)
     report = _report(penalties, part, uses.book)
     scratch_of = part(_own_scratch if spec.method == CHOICE else _own_terms)
     random, pair_size = spec.words, max(typed, 2)

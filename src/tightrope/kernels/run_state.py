@@ -59,11 +59,12 @@ BELOW, ABOVE, NEXT, BEFORE = range(4)
 START, ROOM, COUNT, PATIENCE, REST = range(5)
 # entries of ``counts``: arms, pulls to explore, pulls reported, decisions asked for, phase of the
 # problem; then the sieve's; then the number of a nonexistent arm that a policy chose, and 1 if so;
-# the penalties of the run; random words per decision; whether there is a ``State``
+# the penalties of the run; random words per decision; whether there is a ``State``; in a simulation
+# the columns of a request's features, and where the policy's record has them
 ARMS, EXPLORE, STEP, ASKED, PHASE, DEPTH, LEVELS, SMALLEST, FACTOR, EVALUATED, BUILT, FAILED = (
     range(12)
 )
-WRONG_ARM, WRONG, PENALTIES, WORDS, REMEMBERS = range(12, 17)
+WRONG_ARM, WRONG, PENALTIES, WORDS, REMEMBERS, COLUMNS, CONTEXT = range(12, 19)
 COUNTS = 24  # entries
 
 

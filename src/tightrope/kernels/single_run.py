@@ -18,8 +18,18 @@ from tightrope.compiled.functions import compile_kernel
 from tightrope.kernels.actions import Actions, Common, actions, common, forgetter
 from tightrope.kernels.memory import memory_of
 from tightrope.kernels.rng import WEYL
-from tightrope.kernels.run_state import ARMS, EXPLORE, PHASE, STEP, WRONG, WRONG_ARM
+from tightrope.kernels.run_state import (
+    ARMS,
+    COLUMNS,
+    CONTEXT,
+    EXPLORE,
+    PHASE,
+    STEP,
+    WRONG,
+    WRONG_ARM,
+)
 from tightrope.kernels.spec import Spec
+from tightrope.kernels.step import next_word, uniform_of
 from tightrope.policies.choice import WORDS, hashed
 
 __all__ = ["CHECK_EVERY", "Ends", "all_runs", "kernel", "loop", "next_type", "report_writer"]
@@ -47,17 +57,25 @@ class Ends(NamedTuple):
 
 
 def loop(
-    target: Any, wrap: Any, draw: Any, own: Actions, shared: Common, typed: bool = True
+    target: Any,
+    wrap: Any,
+    draw: Any,
+    own: Actions,
+    shared: Common,
+    typed: bool = True,
+    featured: bool = True,
 ) -> Any:
     """A function that plays a run from ``step`` on and returns its last step, phase and arm.
 
     It stops when the budget is spent, at step ``until``, if ``stop[0]`` is set, or if the policy
     chose an arm that does not exist; the returned arm is then that one, else -1 or the last pulled.
 
-    ``mix`` [T]: the cumulative shares of the types of requests; empty without contexts, and not
-    read unless ``typed``. A policy that uses types chooses among rows, ``type * K + arm``.
+    ``mix`` [T]: the cumulative shares of the types of requests, or what the policy sees of each row
+    of a table [n * D]; empty without contexts, and not read unless ``typed``. A policy that uses
+    types chooses among rows, ``type * K + arm``. ``featured``: whether rows may have features.
     """
-    one, choose, sound, kind_of = target.number(1), own.choose, own.sound, next_type(wrap)
+    one, choose, sound = target.number(1), own.choose, own.sound
+    show = _next_request(target, wrap, typed, featured)
     take, settle, toss, goes_on = shared.take, shared.settle, shared.toss, shared.goes_on
 
     def play(memory, law, starts, mix, count, explore, step, phase, until, stop):
@@ -68,9 +86,7 @@ def loop(
             while phase + 1 < len(starts) and run.spent[0] >= starts[phase + 1]:
                 phase += 1
             toss(memory, step)
-            before = phase
-            if typed and len(mix) > 0:
-                before = kind_of(memory, memory, mix, step)
+            before = show(memory, mix, step, phase, channels)
             arm = int64(step % count)
             if step >= explore:
                 arm = int64(choose(memory, step))
@@ -108,6 +124,48 @@ def next_type(wrap: Any) -> Any:
         return kind
 
     return wrap(kind_of)
+
+
+def _next_request(target: Any, wrap: Any, typed: bool, featured: bool) -> Any:
+    """A function that shows the policy the next request; returns what precedes the arm in laws."""
+    kind_of, face = next_type(wrap), _next_row(target, wrap)
+
+    def of_type(memory, mix, step, phase, channels):
+        if typed and len(mix) > 0:
+            return kind_of(memory, memory, mix, step)
+        return phase
+
+    if not featured:
+        return wrap(of_type)
+    of_type = wrap(of_type)
+
+    def show(memory, mix, step, phase, channels):
+        if memory.counts[COLUMNS] > 0:
+            face(memory, mix, (step * channels + 1) * WEYL)
+            return phase
+        return of_type(memory, mix, step, phase, channels)
+
+    return wrap(show)
+
+
+def _next_row(target: Any, wrap: Any) -> Any:
+    """A function that shows the policy the features of the row that the next pull draws.
+
+    Every arm draws its row with the first number of a step. This one is looked at before the
+    choice, and drawn after it.
+    """
+    word_of, uniform = target.part(next_word), target.part(uniform_of)
+
+    def face(memory, rows, weyl):
+        words, columns, place = memory.words, memory.counts[COLUMNS], memory.counts[CONTEXT]
+        before = words[0], words[1], words[2], words[3]
+        drawn = uniform(word_of(words, 0, 1, weyl))
+        words[0], words[1], words[2], words[3] = before
+        first = int(drawn * (len(rows) // columns)) * columns
+        for column in range(columns):
+            memory.own_numbers[place + column] = rows[first + column]
+
+    return wrap(face)
 
 
 @lru_cache(maxsize=64)

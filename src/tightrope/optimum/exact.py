@@ -53,6 +53,7 @@ from tightrope.callers import also_called
 from tightrope.errors import InfeasibleError, TightropeError
 from tightrope.optimum.grid import CostGrid, Costs, last_node
 from tightrope.optimum.pi_star import best_arms, best_phases, least_excess, limit_names
+from tightrope.optimum.requests import BOUNDS, best_of_requests
 from tightrope.problem import Moments, Problem, require_unchanging
 from tightrope.problem.mixtures import BestMixture, best_mixture, bounded_total, conflict
 
@@ -77,8 +78,9 @@ def optimum(problem: Problem, budget: float) -> float:
 
     The relative error is at most 1e-9 if all costs are multiples of one step, otherwise about 1e-6.
     If the arms change, it is 1e-9 if all costs are 0 or one step, otherwise about one pull's reward
-    per phase. With hard limits the result is an upper bound on OPT(B). With contexts, OPT(B) is the
-    optimum over policies that see the type of each request.
+    per phase. With hard limits the result is an upper bound on OPT(B). With types, OPT(B) is the
+    optimum over policies that see the type of each request. With features, the result is an upper
+    bound: that of the clairvoyant, who knows the outcomes of every row (see ``oracle``).
 
     >>> from tightrope.problem.distributions import Bernoulli
     >>> from tightrope.problem import Arm
@@ -89,6 +91,8 @@ def optimum(problem: Problem, budget: float) -> float:
     """
     problem.normal_budget(budget)
     problem, _ = problem.at(float(budget)).distinct
+    if problem.features is not None:
+        return _of_clairvoyant(problem, float(budget)) * problem.scales.reward
     if problem.hard:
         return _fluid_bound(problem, float(budget)) * problem.scales.reward
     if problem.changes:
@@ -101,6 +105,25 @@ def optimum(problem: Problem, budget: float) -> float:
     else:
         reward = _refined(task, costs)
     return reward * problem.scales.reward
+
+
+def _of_clairvoyant(problem: Problem, budget: float) -> float:
+    """An upper bound on OPT(B), normalised, where a policy knows the outcomes of every row.
+
+    A run costs at most ``largest``, and incurs c B in the mean, and one pull more of a hard limit.
+    """
+    unit, (_, largest) = problem.scales.cost, cost_of_a_run(problem, budget)
+
+    def allowed(moments: Moments) -> Moments:
+        spread = np.where(moments.per_cost, budget / largest, 1.0)
+        return replace(moments, limits=moments.limits * spread)
+
+    policies, best = best_of_requests(problem, BOUNDS[0], allowed)
+    if best is None:
+        every = np.ones(problem.penalty_count)
+        raise _infeasible(problem, budget, every, policies.least_excess)
+    beyond = float(best.multiplier @ np.array(problem.hard)) if problem.hard else 0.0
+    return best.reward * largest / unit + beyond
 
 
 def _fluid_bound(problem: Problem, budget: float) -> float:

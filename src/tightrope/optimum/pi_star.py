@@ -29,7 +29,8 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from tightrope.callers import also_called
-from tightrope.errors import InfeasibleError, ProblemError
+from tightrope.errors import InfeasibleError, ProblemError, nearest
+from tightrope.optimum.requests import BOUNDS, PolicyMixture, best_of_requests
 from tightrope.problem import Moments, Problem, Space, require_unchanging
 from tightrope.problem.mixtures import (
     INFEASIBLE,
@@ -70,7 +71,8 @@ class Oracle:
     ``arm_names`` [K] and ``limit_names`` [M] are the problem's. If requests have T types,
     ``by_type`` [T, K] has the pull shares for each type, which sum to 1; ``type_names`` [T].
     If the arms are points of an interval or a box, ``error`` is by how much the best mixture over
-    all its numbers may exceed ``reward_rate``; see ``oracle``.
+    all its numbers may exceed ``reward_rate``; see ``oracle``. If requests have features, ``bound``
+    names the upper bound: "clairvoyant", "linear" or "blind".
 
     >>> from tightrope import oracle, ready_problem
     >>> best = oracle(ready_problem("paper"))
@@ -88,6 +90,7 @@ class Oracle:
     by_type: Floats | None = field(default=None, repr=False)
     type_names: tuple[str, ...] = field(default=(), repr=False)
     error: float | None = field(default=None, repr=False)
+    bound: str = ""
 
     @property
     def shares_by_type(self) -> dict[str, list[float]]:
@@ -111,7 +114,7 @@ class PhaseMixtures:
 
 
 @also_called("budgets", "budget")
-def oracle(problem: Problem, budget: float | None = None) -> Oracle:
+def oracle(problem: Problem, budget: float | None = None, *, bound: str | None = None) -> Oracle:
     """The best stationary policy of a problem; InfeasibleError if no mixture keeps the limits.
 
     ProblemError if the arms change; then use the oracle of each of ``problem.phases``. ``budget``
@@ -122,11 +125,18 @@ def oracle(problem: Problem, budget: float | None = None) -> Oracle:
     mixture of them. Otherwise ``error`` bounds what is missed, if the curves are smooth: it follows
     from their second differences and the multipliers.
 
+    If requests have features, ``bound`` says what the policy knows of a row: "clairvoyant", every
+    arm's outcome (default); "linear", what linear models of the features expect; "blind", nothing.
+
     >>> from tightrope import oracle, ready_problem
     >>> best = oracle(ready_problem("paper"))
     >>> best.pull_share.round(4).tolist(), [round(value, 6) for value in best.multiplier]
     ([0.3913, 0.6087], [1.0])
     """
+    if problem.features is not None:
+        return _with_features(at_budget(problem, budget), bound or BOUNDS[0])
+    if bound is not None:
+        raise ProblemError(f"bound = {bound!r}: must be None for a problem without features")
     there, merged = at_budget(problem, budget).distinct
     mixture, cost_share = best_arms(there), np.zeros(len(there.row_moments.cost))
     cost_share[mixture.members] = mixture.weights
@@ -137,6 +147,48 @@ def oracle(problem: Problem, budget: float | None = None) -> Oracle:
         return best
     by_type = best.pull_share[np.newaxis] if best.by_type is None else best.by_type
     return replace(best, by_type=by_type[merged], type_names=tuple(problem.shares))
+
+
+def _with_features(problem: Problem, bound: str) -> Oracle:
+    """The upper bound of this name."""
+    if bound not in BOUNDS:
+        raise ProblemError(f"bound = {bound!r} is unknown; {nearest(bound, BOUNDS)}")
+    if bound == "blind":
+        return replace(oracle(problem.blind), bound=bound)
+    policies, best = best_of_requests(problem, bound)
+    if best is None:
+        raise InfeasibleError(_why_no_request(problem))
+    moments, arms, pulls = policies.moments, problem.arm_count, np.zeros(problem.arm_count)
+    cost, penalty, base = np.zeros(arms), np.zeros(len(moments.limits)), 0.0
+    for member, weight in zip(best.members.tolist(), best.weights.tolist(), strict=True):
+        chosen, each = policies.chosen[member], weight / policies.cost[member]
+        spent = moments.cost.reshape(-1, arms)[np.arange(len(chosen)), chosen]
+        pulls += each * np.bincount(chosen, minlength=arms) / len(chosen)
+        cost += each * np.bincount(chosen, spent, arms) / len(chosen)
+        penalty += each * policies.over(chosen, moments.penalty)
+        base = base + each * policies.over(chosen, moments.base)
+    scales, units = problem.scales, np.array(problem.scales.penalties)
+    with np.errstate(all="ignore"):
+        rates = penalty / base * units / problem.base_scales
+    return Oracle(
+        reward_rate=best.reward * scales.reward / scales.cost,
+        penalty_rate=tuple(rates.tolist()),
+        multiplier=tuple((best.multiplier * scales.reward / units).tolist()),
+        pull_share=_fixed(pulls / pulls.sum()),
+        cost_share=_fixed(cost / cost.sum()),
+        arm_names=problem.names,
+        limit_names=problem.limit_names,
+        bound=bound,
+    )
+
+
+def _why_no_request(problem: Problem) -> str:
+    """One line that names the limits that no policy keeps, even if it knows each row."""
+    names = limit_names(problem, range(problem.penalty_count))
+    return (
+        f"{names}: must be such that some policy keeps them; no policy does, even if it knows the"
+        " outcomes of every row"
+    )
 
 
 def _error(problem: Problem, space: Space, best: BestMixture) -> float:
@@ -251,6 +303,9 @@ def infeasible(problem: Problem) -> str | None:
     if problem.changes:
         kept = best_phases(problem, [phase.share for phase in problem.phases])
         return None if kept else _why_phases_infeasible(problem)
+    if problem.features is not None and not _kept(problem.moments):
+        policies = PolicyMixture(problem.request_moments)
+        return None if policies.keeps_limits() else _why_no_request(problem)
     there, _ = problem.distinct
     return None if _kept(there.row_moments) else _why_infeasible(there)
 

@@ -75,6 +75,7 @@ __all__ = ["FeaturedResolve"]
 
 TYPES, EQUAL = 3, 4  # places in the constants: types; 1 where all costs are known and equal
 EVERY, EARLY = 8.0, 16.0  # steps between two draws, each with its prices; fewer in early steps
+LONG = 512.0  # of the steps so far, or of the budget left, one in so many is between two draws
 TRIES, CLOSE = 60, 1.02  # to find a price; the price over one that does not keep the rate
 WIDTH = 1.1  # of a price, over the last one: the first interval
 LEAST_PRICE, MOST_PRICE = 1e-9, 1e12
@@ -179,7 +180,8 @@ class FeaturedResolve(Resolve):
             scratch.fresh[0] = 1.0
         steps = state.steps[0] + 1.0
         since = abs(steps - scratch.solved[0])
-        if scratch.solved[0] == 0.0 or since >= min(EVERY, 1.0 + steps / EARLY):
+        often = max(EVERY, min(steps, state.remaining[0]) / LONG)
+        if scratch.solved[0] == 0.0 or since >= min(often, 1.0 + steps / EARLY):
             _draw(constants, state, scratch, words)
             _find_prices(constants, state, scratch)
             scratch.solved[0] = steps
@@ -423,17 +425,17 @@ def _spend(constants: Constants, state: State, scratch: FeaturedScratch) -> None
     for _ in range(1 if equal else 2):
         _weigh(scratch, limited)
         _choose_best(state, scratch)
-        value, seen = 0.0, int(scratch.models.clock[SEEN])
-        for channel in range(2 + limited):
-            scratch.spent[channel] = 0.0
-        for n in range(seen):
-            first = int(scratch.chosen[n]) * (2 + limited)
-            for channel in range(2 + limited):
-                mean = scratch.models.means[(first + channel) * RECENT + n]
-                scratch.spent[channel] += mean
-            value += scratch.best[n]
+        seen, channels, means = int(scratch.models.clock[SEEN]), 2 + limited, scratch.models.means
+        for channel in range(channels):
+            total = 0.0
+            for n in range(seen):
+                total += means[(int(scratch.chosen[n]) * channels + channel) * RECENT + n]
+            scratch.spent[channel] = total
         scratch.spent[0] = max(scratch.spent[0], 1e-9)
         if not equal:
+            value = 0.0
+            for n in range(seen):
+                value += scratch.best[n]
             scratch.price[0] += value / scratch.spent[0]
 
 

@@ -80,13 +80,17 @@ class LyOn(IndexPolicy):
         return "smallest cost" if self.mu_min is None else ""
 
     def for_task(self, known: Known) -> Policy:
-        """The form for requests with types, or for numbers, or itself."""
+        """The form for requests with contexts, or for numbers, or itself."""
         task, values = known.stated, {one.name: getattr(self, one.name) for one in fields(self)}
         if isinstance(task.contexts, Types):
             from tightrope.policies.typed_lyapunov import TypedLyOn
 
             return TypedLyOn(**values)
         forgets = (self.window0, self.discount0) != (None, None)
+        if task.feature_columns and not forgets:
+            from tightrope.policies.featured_lyon import FeaturedLyOn
+
+            return FeaturedLyOn(**values)
         if isinstance(task.space, Interval) and not forgets:
             from tightrope.policies.zooming import ZoomingLyOn
 

@@ -88,7 +88,7 @@ class Stationary(_Odds, InformedPolicy):
                 error=PolicyError,
                 instead="; state the shares",
             )
-            return np.asarray(oracle(known).pull_share, float)
+            return np.asarray(oracle(known.blind).pull_share, float)
         self.require(
             "shares",
             f"{known.arm_count} numbers, one per arm",

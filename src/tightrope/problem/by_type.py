@@ -1,4 +1,4 @@
-"""What a problem with types of requests is for each type, and over all of them."""
+"""What a problem with contexts is for each type or row, and over all of them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import numpy.typing as npt
 
 from tightrope.errors import ProblemError
-from tightrope.problem.arms import Arm, as_arms, in_order, means_of
+from tightrope.problem.arms import Arm, as_arms, in_order, means_of, row_columns
 from tightrope.problem.contexts import Types, shares_of
+from tightrope.problem.features import Vectors
 from tightrope.problem.named import Named
 from tightrope.problem.tables import Moments
 from tightrope.problem.values import Floats
@@ -29,6 +31,7 @@ class ByType:
     arms: Sequence[Arm]
     further: tuple[Sequence[Arm], ...]
     contexts: Named[float] | None
+    features: Vectors | None
     names: Any
     _known: Task
 
@@ -76,6 +79,46 @@ class ByType:
         if self.contexts is None:
             return self._moments(part[0] for part in parts)
         return self._moments(map(np.concatenate, parts), np.array(list(self.shares.values())))
+
+    @cached_property
+    def blind(self) -> Problem:
+        """The problem without its features; itself without features."""
+        problem = cast("Problem", self)
+        return problem if self.features is None else replace(problem, features=None)
+
+    @cached_property
+    def request_moments(self) -> Moments:
+        """The outcomes of every arm for each row that is drawn, [n * K], as of n types."""
+        told = [[one.values for one in row_columns(arm)] for arm in self.arms]  # [K, C, n]
+        rows = np.array(told).transpose(2, 0, 1)
+        found = self.moments_of(rows.reshape(-1, rows.shape[2]))
+        return replace(found, shares=np.full(len(rows), 1.0 / len(rows)))
+
+    def moments_of(self, told: npt.ArrayLike) -> Moments:
+        """The moments of arms with other means [K, C] of reported outcomes, in the user's units.
+
+        Those of several requests, [n * K], for means of each.
+        """
+        problem = cast("Problem", self)
+        means = np.asarray(told, np.float64) / problem.told_scales
+        each = (len(means) // problem.arm_count, 1)
+        columns, constants = (np.tile(one, each) for one in problem.columns)
+        found = np.take_along_axis(means, np.maximum(columns, 0), axis=1)
+        penalties = np.where(columns < 0, constants, found)[:, 2:].copy()
+        return self._moments((means[:, 0].copy(), means[:, 1].copy(), penalties))
+
+    def _require_rows(self) -> None:
+        """Raise unless the arms draw as many rows as there are features."""
+        if self.features is None:
+            return
+        if self.contexts is not None:
+            raise ProblemError("features: must be none where arms have types; use Mixed")
+        rows = len(self.features.rows)
+        for arm in self.arms:
+            found = row_columns(arm)
+            if not found or len(found[0].values) != rows or found[0].weights is not None:
+                allowed = f"draw {rows} equally likely rows, one for each row of features"
+                raise ProblemError(f"arm {arm.name!r}: must {allowed}")
 
     def _mean_moments(self) -> Moments:
         shares = list(self.shares.values())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,15 @@ import numpy.typing as npt
 
 from tightrope.errors import InputError, ProblemError, nearest
 from tightrope.problem.contexts import Types, as_types
-from tightrope.problem.values import shown
+from tightrope.problem.values import Floats, shown
 
-__all__ = ["Features", "Mixed", "as_contexts", "contexts_table"]
+__all__ = ["Features", "Mixed", "Vectors", "as_contexts", "contexts_table", "read_vectors"]
 
 MOST = 64  # features
 MOST_COLUMNS = 128  # features and types together
 KEYS = {"types", "missing", "features", "erasable"}  # of a TOML table with features
 TYPE = "type"  # the key of the type in a mixed context that is a mapping
+VECTORS = "vectors"  # the key of the rows in a problem's TOML
 
 Columns = npt.NDArray[np.float32]
 COMPACT = "<f4"  # of a number in an event
@@ -219,6 +221,47 @@ class Mixed:
 def _text_of(features: Columns) -> str:
     """Features in base64, as little-endian numbers of single precision."""
     return b2a_base64(features.astype(COMPACT, copy=False).tobytes(), newline=False).decode()
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """The features of the rows that a problem's arms draw: request i is row i of every arm."""
+
+    contexts: Features | Mixed
+    rows: Columns  # [n, columns - 1]
+
+    def __eq__(self, other: object) -> bool:
+        same = isinstance(other, Vectors) and self.contexts == other.contexts
+        return same and np.array_equal(self.rows, other.rows)  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((self.contexts, len(self.rows)))
+
+    @cached_property
+    def columns(self) -> Floats:
+        """What a policy sees of every row, the intercept included, [n, columns]."""
+        return np.column_stack([np.ones(len(self.rows)), self.rows.astype(np.float64)])
+
+    def table(self) -> dict[str, Any]:
+        """As TOML has it: the rows are the numbers in single precision, in base64."""
+        return {**self.contexts.table(), VECTORS: _text_of(self.rows)}
+
+
+def read_vectors(table: object) -> Vectors | None:
+    """The features of a problem's rows, of its entry ``contexts`` in TOML; None if it has none."""
+    if not isinstance(table, Mapping) or not isinstance(table.get(VECTORS), str):
+        return None
+    contexts = as_contexts({key: table[key] for key in table if key != VECTORS})
+    allowed = "numbers in single precision, in base64"
+    if not isinstance(contexts, Features | Mixed):
+        raise ProblemError(f"contexts: {VECTORS}: must come with features")
+    try:
+        rows = np.frombuffer(a2b_base64(table[VECTORS], strict_mode=True), COMPACT)
+        return Vectors(contexts, rows.reshape(-1, contexts.columns - 1))
+    except ValueError:
+        raise ProblemError(
+            f"contexts: {VECTORS}: must be rows of {contexts.columns - 1} {allowed}"
+        ) from None
 
 
 def _numbered(count: int) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from tightrope.problem.changes import Change, standing_in, within
 from tightrope.problem.contexts import Types, shares_of
 from tightrope.problem.curves import Curve, PointArms, arms_over, stated_arms
 from tightrope.problem.distributions import Bernoulli
+from tightrope.problem.features import Vectors
 from tightrope.problem.from_logs import FromLogs
 from tightrope.problem.known import Known
 from tightrope.problem.limits import Kind
@@ -92,6 +93,7 @@ class Problem(Known, FromLogs, ByType):
     of request comes, by type, in any unit; ``arms`` is then a mapping from types to lists of arms
     with the same names. ``arms`` can also be an :class:`Interval` or a box: ``arm`` is then a
     function from a number to its ``Arm``, or arms by number, interpolated in between.
+    ``features``: those of each row, where all arms draw the rows of one table (``from_table``).
 
     >>> from tightrope import Arm, Bernoulli, Problem
     >>> bold = Arm("bold", cost=Bernoulli(0.4), reward=Bernoulli(0.8), penalty=Bernoulli(0.6))
@@ -117,6 +119,7 @@ class Problem(Known, FromLogs, ByType):
     contexts: Named[float] | None  # shares that add up to 1
     further: tuple[Sequence[Arm], ...]  # the arms of the types after the first
     space: Space | None
+    features: Vectors | None
     _known: Task = field(init=False, repr=False, compare=False)  # without the declared facts
 
     def __init__(
@@ -145,6 +148,7 @@ class Problem(Known, FromLogs, ByType):
         further: Sequence[Sequence[Arm]] = (),
         space: Space | None = None,
         arm: Curve | None = None,
+        features: Vectors | None = None,
     ) -> None:
         """Takes many parameters because a task's are among them; those are by keyword."""
         if isinstance(arms, Space):
@@ -155,8 +159,9 @@ class Problem(Known, FromLogs, ByType):
         names = arms.names if isinstance(arms, BernoulliArms) else tuple(arm.name for arm in arms)
         declared: Any = {"safe": safe, "safe_rates": safe_rates, "expected": expected}
         declared |= {"costs": costs, "known": known, "skip": skip, "space": space_of(space)}
-        types = None if shares is None else Types(tuple(shares))
-        task = Task(names, limits, scales, name, limit=limit, contexts=types, **declared)
+        seen: Any = features and features.contexts
+        seen = seen if shares is None else Types(tuple(shares))
+        task = Task(names, limits, scales, name, limit=limit, contexts=seen, **declared)
         ordered = in_order(arms, task)
         if isinstance(arms, PointArms):
             ordered = PointArms.of(ordered, [one.in_order(task) for one in arms.points])
@@ -171,13 +176,15 @@ class Problem(Known, FromLogs, ByType):
             caveat=caveat,
             contexts=shares,
             further=(),
+            features=features,
             _known=task,
         )
         if not isinstance(caveat, str):
             raise ProblemError(f"caveat = {shown(caveat)}: must be a text")
         if not isinstance(changes, Iterable):
             raise ProblemError(f"changes = {shown(changes)}: must be a list of changes")
-        if shares is not None and (changes or absent):
+        self._require_rows()
+        if task.contexts is not None and (changes or absent):
             raise ProblemError("contexts: must be none where arms change")
         self.__dict__["further"] = tuple(self._for_type(some) for some in further)
         self.__dict__["absent"] = self._absent(absent)
@@ -336,15 +343,6 @@ class Problem(Known, FromLogs, ByType):
             return self._mean_moments()
         return self.moments_of(means_of(self.arms))
 
-    def moments_of(self, told: npt.ArrayLike) -> Moments:
-        """The moments of arms with other means [K, C] of reported outcomes, in the user's units."""
-        means = np.asarray(told, np.float64) / self._known.told_scales
-        columns, constants = self.columns
-        found = np.take_along_axis(means, np.maximum(columns, 0), axis=1)
-        penalties = np.where(columns < 0, constants, found)[:, 2:].copy()
-        limits, kinds = self._known.normal_limits, self._known.limit_kinds
-        return Moments(means[:, 0].copy(), means[:, 1].copy(), penalties, limits, kinds)
-
     @cached_property
     def columns(self) -> tuple[npt.NDArray[np.int64], Floats]:
         """The number of each channel's reported outcome, [K, 2 + M]; -1 for a constant.
@@ -414,6 +412,8 @@ class Problem(Known, FromLogs, ByType):
         ]
         if self.contexts is not None:
             parts.append(f"types: {listed(list(self.contexts))}")
+        if self.features is not None:
+            parts.append(f"features: {self.feature_columns - 1} of {len(self.features.rows)} rows")
         if self.changes:
             parts.append(f"changes at {listed([f'{change.at:g}' for change in self.changes])}")
         return f"Problem({'; '.join(parts)})"

@@ -15,6 +15,7 @@ from tightrope.problem.changes import Change, within
 from tightrope.problem.contexts import ARM_KEYS, shares_of
 from tightrope.problem.curves import arms_over, stated_arms
 from tightrope.problem.distributions import outcome_from_toml
+from tightrope.problem.features import read_vectors
 from tightrope.problem.limits import as_limit
 from tightrope.problem.named import channel_names
 from tightrope.problem.outcomes import Law, Outcome
@@ -232,6 +233,8 @@ def read_problem(
     said, reader = _reader(table, rows)
     laws = KnownLaws(head.get("costs"), head.get("skip"), told, reader)
     arms: Any
+    if (features := read_vectors(head.get("contexts"))) is not None:
+        head = {key: value for key, value in head.items() if key != "contexts"}
     if (space := space_of(head.get("space"))) is not None:
         arms = arms_over(space, _read_points(table.get("arms", []), laws))
     elif (contexts := head.get("contexts")) is None:
@@ -240,6 +243,7 @@ def read_problem(
         arms = _read_typed(table.get("arms", []), tuple(shares_of(contexts)), laws)
     arguments: dict[str, Any] = {
         "arms": arms,
+        "features": features,
         "changes": tuple(_read_changes(table.get("changes", []), laws)),
         "absent": table.get("absent", ()),
         "caveat": table.get("caveat", ""),
@@ -290,6 +294,8 @@ def problem_text(problem: Problem, file: str | None = None) -> str:
     if file is not None:
         weighted = any(one[0].weights is not None for one in problem.observed_columns())
         head["rows"] = FileOfRows(problem.rows_digest, file, weighted).table()
+    if problem.features is not None:
+        head["contexts"] = problem.features.table()
     if problem.typed:
         head["contexts"] = dict(problem.shares)
         return "".join([entries_text(head), *_typed_texts(problem, counts=counts)]).lstrip()

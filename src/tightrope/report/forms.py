@@ -95,7 +95,8 @@ def _oracle(best: Oracle) -> str:
     for what, shares in (("pulls", best.pull_share), ("cost", best.cost_share)):
         mine = shares[pulled].tolist()
         columns.append(Column(f"share of {what}", mine, "{:.4f}".format, bars=mine))
-    facts = [f"reward rate {five(best.reward_rate)}"]
+    facts = [f"upper bound: {best.bound}"] if best.bound else []
+    facts.append(f"reward rate {five(best.reward_rate)}")
     rates = of_limits("penalty rate", best.limit_names)
     for name, rate, price in zip(rates, best.penalty_rate, best.multiplier, strict=True):
         facts.append(f"{name} {five(rate)} (multiplier {five(price)})")

@@ -132,6 +132,7 @@ def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> Non
     if "by_type" in row:
         print_table(types_table(problem.names, row["by_type"]))
     facts = {
+        "upper bound": row.get("bound", ""),
         "reward rate": number(row["reward_rate"], 6),
         **(
             {"over all numbers, more by at most": number(row["error"], 3)} if "error" in row else {}
@@ -141,7 +142,8 @@ def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> Non
         "multiplier": _by_limit(problem, row["multiplier"], 6),
     }
     if "optimum" in row:
-        what = "upper bound on the optimum" if problem.hard else "optimum"
+        bounded = problem.hard or problem.features is not None
+        what = "upper bound on the optimum" if bounded else "optimum"
         facts[f"{what} at budget {number(budget, 6)}"] = number(row["optimum"], 6)
     for name, text in facts.items():
         if text:

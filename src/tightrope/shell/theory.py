@@ -51,6 +51,8 @@ def _described(best: Oracle) -> dict[str, Any]:
     row |= {name: getattr(best, name).tolist() for name in ("pull_share", "cost_share")}
     if best.error is not None:
         row["error"] = best.error
+    if best.bound:
+        row["bound"] = best.bound
     return row if best.by_type is None else row | {"by_type": best.shares_by_type}
 
 

@@ -96,7 +96,7 @@ def learning_bounds(problem: Problem, budget: float) -> list[Bound]:
         found = learning_limit(problem)
         obstacle, note = found.obstacle, _learning_note(found)
         constant = math.inf if found.constant is None else found.constant
-    regret, earned = constant * math.log(normalised), oracle(problem).reward_rate * budget
+    regret, earned = constant * math.log(normalised), oracle(problem.blind).reward_rate * budget
     values = {
         "learning: regret per log B, C": (constant, note),
         "learning: regret, C log B": (regret, "a lower bound, for large B"),

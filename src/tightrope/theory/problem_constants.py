@@ -52,7 +52,7 @@ def constants(problem: Problem) -> TheoryConstants:
             f"{problem.not_per_cost}: the paper's bounds are for a limit per unit of cost"
         )
     require_unchanging(problem, "the paper's bounds are for")
-    moments, best = problem.moments, oracle(problem)
+    moments, best = problem.moments, oracle(problem.blind)
     limit = float(moments.limits[0])
     slack = limit * moments.cost - moments.penalty[:, 0]
     slater = int(np.argmax(slack))

@@ -29,6 +29,7 @@ from typing import Annotated, NamedTuple
 
 from tightrope.policies.base import net_penalty
 from tightrope.policies.state import Array, State
+from tightrope.problem.ridge import EXPLAINED, LEAST_RIDGE, MOST_RIDGE, PRIOR
 
 __all__ = [
     "RECENT",
@@ -43,13 +44,12 @@ __all__ = [
 ]
 
 RECENT = 256  # requests in the window
-BLOCK, RENEWED = 32, 8  # their expectations that are renewed at once; per report, on average
+# Their expectations that are renewed at once; per report, on average; from how many reports on they
+# are fewer, since models change less.
+BLOCK, RENEWED, LATE = 32, 8, 2048.0
 GUESS, DECLARED = 1.0, 2.0  # pulls that a guess of a mean is worth; a declared one
 FLOOR = 0.1  # of the usual outcome: the least expected cost or penalty
 FAR = 8.0  # deviations: a request farther from the mean counts as this
-PRIOR = 10.0  # slopes' worth of evidence that the prior ridge has
-EXPLAINED = 1.0 / 6.0  # by all features, or by the types, over the noise: the prior ridge
-LEAST_RIDGE, MOST_RIDGE = 1e-2, 1e6
 LEAST = 1e-12  # guards quotients
 ALIKE = 1e-9  # of a value: the difference of values that are the same, but for rounding
 OWN, COMMON = 0, 2  # places in ``ridge``: of an arm's slopes, of what arms have in common
@@ -116,13 +116,14 @@ def learn_report(state: State, models: Models, arm: int, types: int) -> None:
         return
     weight, channels = state.pulls[arm] - models.pulls[arm], len(state.remaining) + 1
     models.pulls[arm] = state.pulls[arm]
-    last = int(models.clock[STALE]) + RENEWED
-    first = last - BLOCK if last % BLOCK == 0 else last  # a few at once: a block takes less time
+    stale = models.clock[STALE] + RENEWED * min(LATE / max(models.clock[REPORTS], 1.0), 1.0)
+    first, last = int(models.clock[STALE]) // BLOCK * BLOCK, int(stale) // BLOCK * BLOCK
     if weight > 0.0:
         _remember(models)
         if models.clock[REPORTS] >= models.clock[NEXT] or _varies_now(models):
             refresh(state, models, types)
             first, last = 0, int(models.clock[SEEN])
+            stale = float(last // RENEWED * RENEWED)
         models.clock[REPORTS] += weight
         standardise(models)
     for channel in range(channels):
@@ -132,8 +133,9 @@ def learn_report(state: State, models: Models, arm: int, types: int) -> None:
         if weight > 0.0 and is_learned(state, arm, channel):
             _add(models, arm, channel, channels, weight, max(gained / weight, 0.0))
     if weight > 0.0:
-        predict(state, models, first, last)
-        models.clock[STALE] = last // RENEWED * RENEWED % RECENT
+        if last > first:
+            predict(state, models, first, last)
+        models.clock[STALE] = stale % RECENT
 
 
 def _varies_now(models: Models) -> bool:
