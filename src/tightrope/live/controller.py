@@ -138,18 +138,32 @@ class Controller(MovingRun):
         that are not retired. ``context``: the request's type, if the task has types.
         """
         arm = self._arm
-        if context is not None:
-            allowed = "must be left out; the task has no types (Task(contexts=...))"
-            raise InputError(f"context = {shown(context)}: {allowed}")
-        if arm < 0 or self._asides or self._alone >= 0 or eligible is not None:
-            self._count_alone()
-            self._require_unspent()
-            arm = self._decide(eligible)
-            if self._asides:
-                self._launch_row(arm)
-                return arm
+        if (
+            arm < 0
+            or self._asides
+            or self._alone >= 0
+            or eligible is not None
+            or context is not None
+        ):
+            if context is not None:
+                allowed = "must be left out; the task has no types (Task(contexts=...))"
+                raise InputError(f"context = {shown(context)}: {allowed}")
+            return self._ask_row(eligible)
         self._alone = arm
         return arm
+
+    def _ask_row(self, eligible: Iterable[int | str] | None) -> int:
+        """Decide the next row, which is then in flight."""
+        if self._alone >= 0:
+            self._count_alone()
+        if self._hard or self._spent[0] > self._last:
+            self._require_unspent()
+        row = self._decide(eligible)
+        if self._asides:
+            self._launch_row(row)
+        else:
+            self._alone = row
+        return row
 
     def choose(self, eligible: Iterable[int | str] | None = None) -> int:
         """The arm to pull next, even if the budget is spent; ``launch`` puts it in flight.
@@ -208,20 +222,24 @@ class Controller(MovingRun):
 
     def _decide(self, eligible: Iterable[int | str] | None) -> int:
         """The next arm, with pulls in flight or arms that cannot be pulled."""
+        arm: Any
         if beside := self._asides or eligible is not None:
             stand_ins = self._stand_ins(eligible)
             if not self._state.spec.remembers:
                 self._remember()
             arm = self._calls.ask_beside(self._flying, stand_ins)
         else:
-            arm = self._calls.ask()
-        if not isinstance(arm, WHOLE) or not 0 <= arm < self._count:
+            ask = self._ask
+            arm = ask()
+        if arm.__class__ is not int and isinstance(arm, WHOLE):
+            arm = int(arm)
+        if arm.__class__ is not int or not 0 <= arm < self._count:
             raise wrong_arm(self.policy, arm, self._counts[STEP], self._count)
         if not self._explored:
             self._explored = self._counts[ASKED] >= self._counts[EXPLORE]
         elif not beside and not self.policy.random:
-            self._arm = int(arm)
-        return int(arm)
+            self._arm = arm
+        return arm
 
     def tell(
         self,
@@ -237,14 +255,15 @@ class Controller(MovingRun):
         a growing scale makes the scale grow.
         """
         if (
-            arm.__class__ is int
+            self._usual
+            and arm.__class__ is int
             and cost.__class__ in PLAIN
             and reward.__class__ in PLAIN
             and penalty.__class__ in PLAIN
-            and self._usual
         ):
+            tell = self._tell  # faster than a call of an attribute
             try:
-                known = self._tell(arm, cost, reward, penalty)
+                known = tell(arm, cost, reward, penalty)
             except (OverflowError, TypeError):  # an integer beyond the range of floats
                 known = REFUSED
             if known != REFUSED:
@@ -266,17 +285,22 @@ class Controller(MovingRun):
             penalty = penalty.get(self._only)
         if arm.__class__ is not int or not 0 <= arm < self._count:
             return False
-        if self._costs is not None:
-            if cost is not None and cost != self._costs[arm]:
+        known, tell = self._costs, self._tell
+        if known is not None:
+            if cost is not None and cost != known[arm]:
                 return False
-            cost = self._costs[arm]
-        values: tuple[Any, ...] = (cost, reward, penalty)
-        if not PLAIN.issuperset([one.__class__ for one in values]):
+            cost = known[arm]
+        if (
+            cost.__class__ not in PLAIN
+            or reward.__class__ not in PLAIN
+            or penalty.__class__ not in PLAIN
+        ):
             return False
         try:
-            return self._learn(arm, values[0], values[1], values[2:])
+            found = tell(arm, cost, reward, penalty)
         except (OverflowError, TypeError):
             return False
+        return self._learned(arm, found)
 
     def _tell_any(self, arm: int | str, cost: Any, reward: Any, penalty: Any) -> None:
         """Process a report in any form, also above a scale or its cap: the excess is charged."""
@@ -296,11 +320,17 @@ class Controller(MovingRun):
         """Learn from a report; returns False and changes nothing if it is above a scale."""
         if len(penalties) > 1:
             self._state.run.told[:] = penalties
-        known = self._tell(arm, cost, reward, penalties[0] if penalties else 0.0)
+        return self._learned(arm, self._tell(arm, cost, reward, penalties[0] if penalties else 0.0))
+
+    def _learned(self, arm: int, known: int) -> bool:
+        """A report of ``arm`` has landed: note what is known of the next decision."""
         if known == REFUSED:
             return False
         self._arm = known if self._explored else NOTHING
-        self._land(arm)
+        if arm == self._alone:
+            self._alone = NOTHING
+        elif self._asides:
+            self._land(arm)
         return True
 
     def tell_row(self, arm: int, row: npt.NDArray[np.float64]) -> None:

@@ -100,12 +100,7 @@ class FeaturedController(Controller):
         if self._alone >= 0:
             self._count_alone()
         self._face(context)
-        if eligible is None and self._aware and not self._asides and not self.exhausted:
-            arm: int = self._calls.ask()  # as below, with fewer steps on the way
-            if arm >= 0:
-                self._alone = arm
-                return arm
-        return super().ask(eligible)
+        return self._ask_row(eligible) if self._aware else super().ask(eligible)
 
     def choose(self, eligible: Iterable[int | str] | None = None, *, context: object = None) -> int:
         """As ``Controller.choose``; a policy that ignores features needs no context."""

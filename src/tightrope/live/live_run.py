@@ -30,6 +30,12 @@ class LiveRun:
     ``rows``: the task over rows (``Task.over_rows``), where the policy uses the types of requests.
     """
 
+    # What every ask and tell reads. Python finds the other attributes slower, if there are over 30.
+    __slots__ = (
+        *("__dict__", "_alone", "_arm", "_asides", "_ask", "_costs", "_count", "_explored"),
+        *("_last", "_only", "_spent", "_tell", "_usual"),
+    )
+
     _background: bool
 
     def _hold(
@@ -82,6 +88,7 @@ class LiveRun:
         self._made = made
         self._calls = calls_for(self.policy, self._state, made)
         self._tell: Any = self._calls.tell
+        self._ask: Any = self._calls.ask
 
     def _remember(self) -> None:
         """Add a ``State``, which decisions with pulls in flight need."""

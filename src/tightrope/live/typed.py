@@ -131,12 +131,12 @@ class TypedController(Controller):
 
     def ask(self, eligible: Iterable[int | str] | None = None, context: str | None = None) -> int:
         """The arm to pull next for a request of the type ``context``; see ``Controller.ask``."""
-        if eligible is None and context.__class__ is str and context in self._kinds:  # most often
-            if self._aware:
-                self._words[WORDS] = self._kinds[context]
-            return super().ask() % self._arms
-        self._face(self.kind_of(context))
-        return super().ask(eligible) % self._arms
+        known = context.__class__ is str and context in self._kinds  # most often
+        kind = self._kinds[context] if known else self.kind_of(context)  # type: ignore[index]
+        if not self._aware:
+            return super().ask(eligible)
+        self._words[WORDS] = kind
+        return self._ask_row(eligible) % self._arms
 
     def choose(
         self, eligible: Iterable[int | str] | None = None, *, context: str | None = None
@@ -192,9 +192,10 @@ class TypedController(Controller):
             and 0 <= arm < self._arms
         ):
             row = self._kinds[context] * self._arms + arm if self._aware else arm
-            super().tell(row, cost, reward, penalty)
         else:
-            super().tell(self._told_row(arm, context), cost, reward, penalty)
+            row = self._told_row(arm, context)
+        if self._only is None or not self._told_briefly(row, cost, reward, penalty):
+            super().tell(row, cost, reward, penalty)
 
     def tell_row(
         self, arm: int, row: npt.NDArray[np.float64], *, context: str | None = None

@@ -82,7 +82,6 @@ class TypedScratch(NamedTuple):
     outlook: Annotated[Array, "M", 5]  # see above
     price: Annotated[Array, "R"]  # of a unit of cost, and of each penalty
     usual: Annotated[Array, "M"]  # the last price of each penalty above 0
-    spent: Annotated[Array, "R"]  # expected cost and penalties of a request at these prices
     mixing: Annotated[Array, 1]  # the chance of the lower one of two prices
     pool: Pool
     arms: Arms
@@ -306,7 +305,7 @@ def _find_prices(
 ) -> None:
     """Prices at which the best arms of all types are expected to incur the promised rates."""
     if limited == 0:
-        _expect(constants, scratch, count, limited)
+        _excess(constants, scratch, 0, count, limited)  # finds theta
     rounds = 1 if limited == 1 else 3
     for turn in range(rounds):
         for m in range(limited):
@@ -365,32 +364,30 @@ def _bracket(
 
 
 def _excess(constants: Constants, scratch: TypedScratch, m: int, count: int, limited: int) -> float:
-    """What the best arms at the present prices are expected to incur above the promised rate."""
-    _expect(constants, scratch, count, limited)
-    return scratch.spent[1 + m] / scratch.spent[0] - scratch.promised[m]  # type: ignore[no-any-return]
+    """What the best arms at the present prices are expected to incur above the promised rate.
 
-
-def _expect(constants: Constants, scratch: TypedScratch, count: int, limited: int) -> None:
-    """The expected cost and penalties of a request; also makes theta the rate of the rest."""
-    arms, pool, spent = scratch.arms, scratch.pool, scratch.spent
-    requests = pool.requests[0]
+    Also makes theta the rate of the rest. Sums are local: compiled code keeps them in registers.
+    """
+    arms, pool = scratch.arms, scratch.pool
+    requests, more = pool.requests[0], count / len(pool.seen)
     equal = constants[EQUAL] > 0.0
+    cost = penalty = 0.0
     for _ in range(1 if equal else 2):
-        value = 0.0
-        for at in range(1 + limited):
-            spent[at] = 0.0
+        cost = penalty = value = 0.0
         for kind in range(len(arms.cost) // count):
-            if pool.seen[kind * count] > 0.0 or requests == 0.0:
+            seen = pool.seen[kind * count]
+            if seen > 0.0 or requests == 0.0:
                 row = _best(scratch, kind, count, limited)
-                share = pool.seen[kind * count] + count / len(pool.seen)
-                cost = share * mean_of(arms.cost_scale[row])
-                spent[0] += cost
-                for m in range(limited):
-                    spent[1 + m] += cost * arms.rate[row * limited + m]
+                share = seen + more
+                paid = share * mean_of(arms.cost_scale[row])
+                cost += paid
+                if limited > 0:
+                    penalty += paid * arms.rate[row * limited + m]
                 if not equal:
                     value += share * _value(scratch, row, limited)
-        if not equal and spent[0] > 0.0:
-            scratch.price[0] += value / spent[0]
+        if not equal and cost > 0.0:
+            scratch.price[0] += value / cost
+    return penalty / cost - scratch.promised[m] if limited > 0 else 0.0
 
 
 def _best(scratch: TypedScratch, kind: int, count: int, limited: int) -> int:

@@ -55,6 +55,7 @@ class Pool(NamedTuple):
     worth: Annotated[Array, "K", "C"]  # of every arm: the sum of its pulls times their factors
     sums: Annotated[Array, "K", "C"]  # of every arm, over types; in its row of the first type
     squares: Annotated[Array, "K", "C"]
+    mean: Annotated[Array, "K", "C"]  # for a type with the factor 1; 0 if all outcomes were 0
     pulls: Annotated[Array, "K"]
     seen: Annotated[Array, "K"]  # requests of the row's type
     safest: Annotated[Array, "K"]  # the safest row of the row's type
@@ -143,17 +144,12 @@ def _find_safest(state: State, arms: Arms, pool: Pool, kind: int, count: int, li
         pool.safest[row] = found
 
 
-def _mean_of_arm(pool: Pool, at: int) -> float:
-    """An arm's mean for a type with the factor 1; 0 if nothing but zeros was reported."""
-    return pool.sums[at] / pool.worth[at] if pool.worth[at] > 0.0 else 0.0
-
-
 def _find_factors(state: State, pool: Pool, kind: int, count: int, channels: int) -> None:
     """The factors of a type: the mean of V / a_k over its pulls, which leans on 1."""
     for channel in range(channels):
         pulls, total = pool.lean[channel], pool.lean[channel]
         for arm in range(count):
-            mean, row = _mean_of_arm(pool, arm * channels + channel), kind * count + arm
+            mean, row = pool.mean[arm * channels + channel], kind * count + arm
             if mean > 0.0:
                 pulls += state.pulls[row]
                 total += state.totals[row * channels + channel] / mean
@@ -173,16 +169,19 @@ def _count_type(state: State, pool: Pool, kind: int, count: int) -> None:
 def _sum_arm(state: State, pool: Pool, arm: int, count: int, types: int, channels: int) -> None:
     """Sums of an arm's outcomes over the types."""
     pulls, first = 0.0, arm * channels
-    for at in range(first, first + channels):
-        pool.sums[at] = pool.squares[at] = pool.worth[at] = 0.0
     for kind in range(types):
-        row = kind * count + arm
-        pulls += state.pulls[row]
-        for channel in range(channels):
+        pulls += state.pulls[kind * count + arm]
+    for channel in range(channels):
+        total = square = worth = 0.0
+        for kind in range(types):
+            row = kind * count + arm
             at = row * channels + channel
-            pool.sums[first + channel] += state.totals[at]
-            pool.squares[first + channel] += state.squares[at]
-            pool.worth[first + channel] += state.pulls[row] * pool.factor[at]
+            total += state.totals[at]
+            square += state.squares[at]
+            worth += state.pulls[row] * pool.factor[at]
+        at = first + channel
+        pool.sums[at], pool.squares[at], pool.worth[at] = total, square, worth
+        pool.mean[at] = total / worth if worth > 0.0 else 0.0
     pool.pulls[arm] = pulls
 
 
@@ -199,7 +198,7 @@ def _find_leans(
     apart = rows = arms_seen = types_seen = 0.0
     noise = total = 0.0  # of V / a_k, over all pulls
     for arm in range(count):
-        mean, within = _mean_of_arm(pool, arm * channels + channel), 0.0
+        mean, within = pool.mean[arm * channels + channel], 0.0
         within = _within(state, pool, arm, channel, count, types, channels)
         if mean > 0.0 and within > 0.0:
             n_arm = pool.pulls[arm]
@@ -220,7 +219,7 @@ def _find_leans(
         n = ratios = most = 0.0
         for arm in range(count):
             most = max(most, state.pulls[kind * count + arm])
-            mean, row = _mean_of_arm(pool, arm * channels + channel), kind * count + arm
+            mean, row = pool.mean[arm * channels + channel], kind * count + arm
             if mean > 0.0:
                 n += state.pulls[row]
                 ratios += state.totals[row * channels + channel] / mean
