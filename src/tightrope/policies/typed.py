@@ -165,9 +165,9 @@ def _choose(
     draw_for_many(constants, state, arms, words[0], noise, limited, first, last)
     _find_prices(constants, scratch, count, words, limited)
     row = _best(scratch, kind, count, limited)
-    draw_for_many(constants, state, arms, words[0], 0.0, limited, first, last)
     if not _bearable(constants, state, scratch, row, count, limited):
-        return int(scratch.pool.safest[kind * count])
+        row = _best_bearable(constants, state, scratch, kind, count, limited)
+    draw_for_many(constants, state, arms, words[0], 0.0, limited, first, last)
     return row
 
 
@@ -272,6 +272,18 @@ def _bearable(
             if room < constants[0]:
                 return False
     return True
+
+
+def _best_bearable(
+    constants: Constants, state: State, scratch: TypedScratch, kind: int, count: int, limited: int
+) -> int:
+    """The best row of a type whose large penalties can be rescued; its safest one if none can."""
+    found, most = int(scratch.pool.safest[kind * count]), -math.inf
+    for row in range(kind * count, (kind + 1) * count):
+        value = _value(scratch, row, limited)
+        if value > most and _bearable(constants, state, scratch, row, count, limited):
+            found, most = row, value
+    return found
 
 
 def _least(
