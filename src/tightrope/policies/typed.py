@@ -3,7 +3,7 @@
 A step, for a request of type x, with a budget b and allowances a_m left:
 
 1. draw the mean cost, reward and penalties of the rows of type x from what is believed
-   (``parts.pooling``); those of other rows are what is expected;
+   (``parts.pooling``); rows of other types keep what was last drawn for them;
 2. find, for each type, the arm that is safest by cautious estimates; what these arms would incur
    over the rest of the budget gives the largest penalty rates q_m that are safe to promise, as in
    ``resolve``; the variance between types is part of the deviation;
@@ -95,7 +95,14 @@ class TypedResolve(Resolve):
     contextual: ClassVar[bool] = True
     Scratch: ClassVar[type] = TypedScratch
     seldom: ClassVar[tuple[str, ...]] = ("arms.more", "pool")
-    carried: ClassVar[tuple[str, ...]] = ("price", "usual", "pool.weights")
+    carried: ClassVar[tuple[str, ...]] = (
+        "price",
+        "usual",
+        "pool.weights",
+        "arms.cost",
+        "arms.reward",
+        "arms.penalty",
+    )
 
     def for_task(self, known: Known) -> Policy:
         """Itself."""
@@ -166,8 +173,7 @@ def _choose(
     _find_prices(constants, scratch, count, words, limited)
     row = _best(scratch, kind, count, limited)
     if not _bearable(constants, state, scratch, row, count, limited):
-        row = _best_bearable(constants, state, scratch, kind, count, limited)
-    draw_for_many(constants, state, arms, words[0], 0.0, limited, first, last)
+        return _best_bearable(constants, state, scratch, kind, count, limited)
     return row
 
 
