@@ -3,7 +3,7 @@
 A step, for a request of type x, with a budget b and allowances a_m left:
 
 1. draw the mean cost, reward and penalties of the rows of type x from what is believed
-   (``parts.pooling``); those of other rows are what is expected;
+   (``parts.pooling``); rows of other types keep what was last drawn for them;
 2. find, for each type, the arm that is safest by cautious estimates; what these arms would incur
    over the rest of the budget gives the largest penalty rates q_m that are safe to promise, as in
    ``resolve``; the variance between types is part of the deviation;
@@ -94,7 +94,14 @@ class TypedResolve(Resolve):
     contextual: ClassVar[bool] = True
     Scratch: ClassVar[type] = TypedScratch
     seldom: ClassVar[tuple[str, ...]] = ("arms.more", "pool")
-    carried: ClassVar[tuple[str, ...]] = ("price", "usual", "pool.weights")
+    carried: ClassVar[tuple[str, ...]] = (
+        "price",
+        "usual",
+        "pool.weights",
+        "arms.cost",
+        "arms.reward",
+        "arms.penalty",
+    )
 
     def for_task(self, known: Known) -> Policy:
         """Itself."""
@@ -164,9 +171,8 @@ def _choose(
     draw_for_many(constants, state, arms, words[0], noise, limited, first, last)
     _find_prices(constants, scratch, count, words, limited)
     row = _best(scratch, kind, count, limited)
-    draw_for_many(constants, state, arms, words[0], 0.0, limited, first, last)
     if not _bearable(constants, state, scratch, row, count, limited):
-        return int(scratch.pool.safest[kind * count])
+        return _best_bearable(constants, state, scratch, kind, count, limited)
     return row
 
 
@@ -271,6 +277,18 @@ def _bearable(
             if room < constants[0]:
                 return False
     return True
+
+
+def _best_bearable(
+    constants: Constants, state: State, scratch: TypedScratch, kind: int, count: int, limited: int
+) -> int:
+    """The best row of a type whose large penalties can be rescued; its safest one if none can."""
+    found, most = int(scratch.pool.safest[kind * count]), -math.inf
+    for row in range(kind * count, (kind + 1) * count):
+        value = _value(scratch, row, limited)
+        if value > most and _bearable(constants, state, scratch, row, count, limited):
+            found, most = row, value
+    return found
 
 
 def _least(

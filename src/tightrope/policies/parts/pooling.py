@@ -43,6 +43,7 @@ DECLARED = 2.0  # the same of a declared guess
 # measurement: types and penalties are explored along with the arms.
 OWN, PENALTY = 0.3, 0.2
 USUAL = 1.0  # outcomes of the usual size of all arms, in the spread of an arm with few pulls
+FEW = 4.0  # pulls of an arm per type: below, a report renews all rows of the arm
 LEAST = 1e-12  # guards quotients
 
 
@@ -94,6 +95,7 @@ def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool, limited
         _find_factors(state, pool, kind, count, channels)
     for row in range(len(state.pulls)):
         _believe(constants, state, arms, pool, row, row % count, limited)
+    draw_for_many(constants, state, arms, 0, 0.0, limited, 0, len(state.pulls))  # what is expected
     for kind in range(types):
         _find_safest(state, arms, pool, kind, count, limited)
 
@@ -101,9 +103,10 @@ def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool, limited
 def learn_row(
     constants: Constants, state: State, arms: Arms, pool: Pool, row: int, limited: int
 ) -> None:
-    """Renew what is believed of a row and of another one of its arm, after a report.
+    """Renew what is believed of a row and of others of its arm, after a report.
 
-    Everything is renewed at steps 1, 2, 4, 8, ..., and after every 256 of them.
+    Each report renews one more row in turn, or all rows of an arm with few reports, whose mean
+    changes fast. Everything is renewed at steps 1, 2, 4, 8, ..., and after every 256 of them.
     """
     steps, count = int(state.steps[0]), int(constants[ARMS])
     if steps & (steps - 1) == 0 or steps & 255 == 0:
@@ -113,12 +116,14 @@ def learn_row(
     _count_type(state, pool, row // count, count)
     _sum_arm(state, pool, arm, count, types, channels)
     _find_factors(state, pool, row // count, count, channels)
-    other = steps % types * count + arm  # each of the arm's rows is renewed in turn
     _believe(constants, state, arms, pool, row, arm, limited)
     _find_safest(state, arms, pool, row // count, count, limited)
-    if other != row:
-        _believe(constants, state, arms, pool, other, arm, limited)
-        _find_safest(state, arms, pool, steps % types, count, limited)
+    for turn in range(types if pool.pulls[arm] < FEW * types else 1):
+        kind = (steps + turn) % types
+        other = kind * count + arm
+        if other != row:
+            _believe(constants, state, arms, pool, other, arm, limited)
+            _find_safest(state, arms, pool, kind, count, limited)
 
 
 def excess_over(state: State, arms: Arms, row: int, m: int, rate: float) -> float:
@@ -239,7 +244,10 @@ def _find_leans(
 def _within(
     state: State, pool: Pool, arm: int, channel: int, count: int, types: int, channels: int
 ) -> float:
-    """The variance of an arm's outcomes within a type; 0 if there is none to be seen."""
+    """The variance of an arm's outcomes within a type; 0 if there is none to be seen.
+
+    It divides: without the last 2 degrees of freedom its inverse has no bias (of normal outcomes).
+    """
     square, used = pool.squares[arm * channels + channel], 0.0
     for kind in range(types):
         row = kind * count + arm
@@ -248,7 +256,7 @@ def _within(
             square -= state.pulls[row] * mean * mean
             used += 1.0
     left = pool.pulls[arm] - used
-    return square / left if left > 1.0 and square > LEAST * left else 0.0
+    return square / (left - 2.0) if left > 2.0 and square > LEAST * left else 0.0
 
 
 def _believe(
@@ -266,7 +274,6 @@ def _believe(
     arms.reward_scale[row], arms.reward_width[row] = reward, width
     for m in range(limited):
         _believe_penalty(constants, state, arms, pool, row, arm, m, limited, stated)
-    draw_for_many(constants, state, arms, 0, 0.0, limited, row, row + 1)  # what is expected
 
 
 def _mean_of_row(
@@ -297,8 +304,11 @@ def _mean_of_row(
         guess, worth = state.expected[at], DECLARED
         size = max(size, guess)
     factor = pool.factor[at]
-    mean = min(factor * (total + worth * guess) / (pool.worth[over] + worth), 1.0)
-    second = min(factor * factor * (square + worth * guess * wide) / (pulls + worth), 1.0)
+    average = (total + worth * guess) / (pulls + worth)
+    relative = factor * (pulls + worth) / (pool.worth[over] + worth)
+    mean = min(average * relative, 1.0)
+    second = (square + worth * guess * wide) / (pulls + worth)
+    second = min(second * relative * relative, 1.0)  # at least the mean's square
     tau, own = pool.tau[channel], state.pulls[row]
     weight = own + tau
     here = (state.totals[at] + tau * mean) / weight
