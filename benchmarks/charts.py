@@ -28,6 +28,7 @@ DOTS = 160  # of an inch
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # Okabe and Ito
 MARKERS = ("o", "D", "^", "s", "v")
 PLAIN = 1e5  # numbers below this are not written as powers of ten
+WITHIN = 1.0  # percent above a limit: from here on a mark is hollow
 FEW = 8  # rows of a chart that shows its values, if a panel has one column
 
 Row = dict[str, str]
@@ -37,7 +38,8 @@ Row = dict[str, str]
 class Panel:
     """One panel: its title, and the columns that are drawn, by their names in the legend.
 
-    ``low``, ``high``: the ends of the axis; ``line``: a vertical line, for comparison.
+    ``low``, ``high``: the ends of the axis; ``line``: a vertical line, for comparison. ``above``: a
+    mark is hollow if the row's column of this name, after its own, is above ``WITHIN``.
     """
 
     title: str
@@ -46,6 +48,7 @@ class Panel:
     low: float | None = None
     high: float | None = None
     line: float | None = None
+    above: str | None = None
 
 
 @dataclass(frozen=True)
@@ -100,10 +103,11 @@ CHARTS = {
         "{problem}, budget {budget}",
         (
             Panel(
-                "reward, % of the best mixture over the interval",
-                {"the interval": "smooth", **{f"{k} arms": f"{k}" for k in (5, 10, 20, 50)}},
+                "reward, % of the best mixture over the interval; hollow: above the limit",
+                {"the interval": "interval", **{f"{k} arms": f"{k}" for k in (5, 10, 20, 50)}},
                 log=False,
                 high=100.0,
+                above=" above",
             ),
         ),
     ),
@@ -228,8 +232,12 @@ def _draw_panel(axes: Any, panel: Panel, rows: Sequence[Row]) -> None:
     for at, (name, column) in enumerate(panel.columns.items()):
         look = {"marker": MARKERS[at], "color": COLOURS[at], "markersize": 6.5, "linestyle": ""}
         known = [(float(row[column]), y) for y, row in enumerate(rows) if row[column]]
-        points = [x for x, _ in known], [y for _, y in known]
-        axes.plot(*points, **look, label=name, zorder=3, clip_on=False)
+        hollow = [_breaks(panel, row, column) for row in rows if row[column]]
+        for empty in (False, True):
+            some = [point for point, one in zip(known, hollow, strict=True) if one == empty]
+            points = [x for x, _ in some], [y for _, y in some]
+            fill = {"markerfacecolor": PAPER, "zorder": 2.9} if empty else {"label": name}
+            axes.plot(*points, **look | {"zorder": 3, "clip_on": False} | fill)
         for x, y in known:
             if len(rows) <= FEW and len(panel.columns) == 1:
                 axes.annotate(f"{x:.3g}", (x, y), (6, 0), textcoords="offset points", va="center")
@@ -242,6 +250,11 @@ def _draw_panel(axes: Any, panel: Panel, rows: Sequence[Row]) -> None:
     axes.set_title(panel.title, fontsize=9.5)
     axes.tick_params(axis="y", length=0)
     axes.grid(axis="y", color=QUIET, alpha=0.35)
+
+
+def _breaks(panel: Panel, row: Row, column: str) -> bool:
+    """Whether the row's mean penalty is above the limit."""
+    return panel.above is not None and float(row[column + panel.above]) > WITHIN
 
 
 def draw_all() -> list[Path]:

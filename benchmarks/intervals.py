@@ -1,12 +1,15 @@
-"""Numbers as arms: resolve with a smooth belief against resolve on grids of fixed arms.
+"""Numbers as arms: a policy over an interval against the same policy on grids of fixed arms.
 
-    python -m benchmarks.intervals [--budget 1000 ...] [--problem step ...] [--grid 5 ...]
-                                   [--steps 200000] [--csv FILE]
+    python -m benchmarks.intervals [--policy resolve] [--budget 1000 ...] [--problem step ...]
+                                   [--grid 5 ...] [--steps 200000] [--csv FILE]
+    python -m benchmarks.intervals --problem campaign --grid 3 5 7    # two numbers
+    python -m benchmarks.intervals --error                # what the 101 points miss
 
-Six problems over numbers in [0, 1]. ``smooth`` gets the interval; ``5``, ``10``, ``20`` and ``50``
-get as many equally spaced arms. For each: the reward in percent of the best stationary mixture over
-the interval, its standard error, and by how much the mean penalty exceeds the limit, in percent of
-the limit. ``--steps``: pulls per problem, budget and policy, in at least four runs.
+Six problems over numbers in [0, 1], and one over two numbers. ``interval`` is the policy with the
+interval (or the box); ``5``, ``10``, ``20`` and ``50`` is the policy with as many equally spaced
+arms along a side. For each: the reward in percent of the best stationary mixture over the interval,
+its standard error, and by how much the mean penalty exceeds the limit, in percent of the limit.
+``--steps``: pulls per problem, budget and policy, in at least four runs.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from itertools import product
 
 import numpy as np
 
@@ -28,13 +33,17 @@ from tightrope import (
     Interval,
     Limit,
     Problem,
-    Resolve,
     TwoPoint,
     oracle,
+    parse_policy,
     simulate,
 )
+from tightrope.problem import Box
 
 __all__ = ["PROBLEMS", "Row", "measured", "on_grid", "over_interval", "save"]
+
+WHOLE = "interval"  # the policy with the interval, in tables
+FINE = {1: 1001, 2: 61}  # points of a side for the best mixture
 
 GRIDS = (5, 10, 20, 50)
 PRICES = 12  # equally likely prices that stand for a uniform one
@@ -45,10 +54,11 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Case:
-    """A problem over [0, 1]: the arm of a number, and the limit."""
+    """A problem over [0, 1], or over two such numbers: the arm of a number, and the limit."""
 
-    arm: Callable[[float], Arm]
+    arm: Callable[..., Arm]
     limit: Limit
+    sides: int = 1
 
 
 def _auction(win: float, price: float, *, second: bool) -> Arm:
@@ -95,6 +105,13 @@ def flat(number: float) -> Arm:
     return Arm("flat", Constant(1), Bernoulli(0.4), Bernoulli(0.08))
 
 
+def campaign(price: float, effort: float) -> Arm:
+    """As pricing; more effort sells more, up to a point, and annoys."""
+    sold = (0.3 + 1.4 * effort * (1.0 - 0.5 * effort)) / (1.0 + math.exp(9.0 * (price - 0.65)))
+    complaint = 0.01 + 0.15 * price**2 + 0.1 * effort**2
+    return Arm("both", Constant(1), TwoPoint(0, price, sold), Bernoulli(complaint))
+
+
 PROBLEMS = {
     "second price": Case(second_price, Limit(1.2, per="reward")),
     "first price": Case(first_price, Limit(2.0, per="reward")),
@@ -103,26 +120,38 @@ PROBLEMS = {
     "step": Case(step, Limit(0.1, per="pull")),
     "flat": Case(flat, Limit(0.1, per="pull")),
 }
+IN_A_BOX = {"campaign": Case(campaign, Limit(0.06, per="pull"), sides=2)}
+CASES = PROBLEMS | IN_A_BOX
 
 
-def over_interval(case: Case, points: int = 101) -> Problem:
-    """The problem over the interval."""
-    return Problem(Interval(0.0, 1.0, "number", points), arm=case.arm, limits={"bad": case.limit})
+def over_interval(case: Case, points: int | None = None) -> Problem:
+    """The problem over the interval, or over the square."""
+    space: Interval | Box = Interval(0.0, 1.0, "number", points)
+    if case.sides == 2:
+        space = Box({"price": (0.0, 1.0), "effort": (0.0, 1.0)}, points)
+    return Problem(space, arm=case.arm, limits={"bad": case.limit})
 
 
 def on_grid(case: Case, count: int) -> Problem:
-    """The problem with equally spaced arms alone."""
-    arms = [replace(case.arm(float(x)), name=f"{x:.4g}") for x in np.linspace(0, 1, count)]
+    """The problem with equally spaced arms alone, so many along a side."""
+    places = product(np.linspace(0, 1, count).tolist(), repeat=case.sides)
+    arms = [replace(case.arm(*x), name=", ".join(f"{one:.4g}" for one in x)) for x in places]
     return Problem(arms, limits={"bad": case.limit})
+
+
+@cache
+def best_rate(name: str) -> float:
+    """The reward rate of the best mixture over the interval."""
+    return oracle(over_interval(CASES[name], FINE[CASES[name].sides])).reward_rate
 
 
 @dataclass(frozen=True)
 class Row:
-    """What a policy's belief earned on a problem; numbers in percent."""
+    """What a policy earned on a problem; numbers in percent."""
 
     problem: str
     budget: float
-    belief: str
+    arms: str
     runs: int
     earned: float
     error: float
@@ -130,20 +159,19 @@ class Row:
     above_error: float
 
 
-def measured(name: str, budget: float, belief: str, steps: int) -> Row:
+def measured(name: str, budget: float, arms: str, steps: int, policy: str = "resolve") -> Row:
     """The mean over runs."""
-    case = PROBLEMS[name]
-    best = oracle(over_interval(case, 1001)).reward_rate
-    problem = over_interval(case) if belief == "smooth" else on_grid(case, int(belief))
-    runs = int(min(max(steps / budget, FEWEST), MOST))
+    case, best = CASES[name], best_rate(name)
+    problem = over_interval(case) if arms == WHOLE else on_grid(case, int(arms))
+    runs, chosen = int(min(max(steps / budget, FEWEST), MOST)), parse_policy(policy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = simulate(problem, [Resolve()], budgets=[budget], runs=runs, seed=SEED).summary()[0]
+        found = simulate(problem, [chosen], budgets=[budget], runs=runs, seed=SEED).summary()[0]
     limit = 0.01 * case.limit.number
     return Row(
         name,
         budget,
-        belief,
+        arms,
         runs,
         100.0 * found["reward_rate"] / best,
         100.0 * found["reward_rate_se"] / best,
@@ -155,24 +183,29 @@ def measured(name: str, budget: float, belief: str, steps: int) -> Row:
 def main(arguments: list[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--policy", default="resolve")
     parser.add_argument("--budget", type=float, nargs="+", default=[1e3, 1e4, 1e5])
-    parser.add_argument("--problem", nargs="+", default=list(PROBLEMS), choices=list(PROBLEMS))
+    parser.add_argument("--problem", nargs="+", default=list(PROBLEMS), choices=list(CASES))
     parser.add_argument("--grid", nargs="+", default=[str(k) for k in GRIDS])
     parser.add_argument("--steps", type=int, default=200_000)
     parser.add_argument("--csv")
+    parser.add_argument("--error", action="store_true")
     given = parser.parse_args(arguments)
+    if given.error:
+        return _print_errors(given.problem)
     found = list(_rows(given))
     if given.csv:
         save(found, given.csv)
 
 
 def save(rows: Sequence[Row], path: str) -> None:
-    """A line per problem and budget: what each belief earned, its error, and its violation."""
+    """A line per problem and budget: what each earned, how far above the limit, and the errors."""
     cells: dict[tuple[str, float], dict[str, object]]
     cells = {(row.problem, row.budget): {"runs": row.runs} for row in rows}
     for row in rows:
-        numbers = {"": row.earned, " error": row.error, " above": row.above}
-        named = {f"{row.belief}{what}": f"{value:.2f}" for what, value in numbers.items()}
+        numbers = {"": row.earned, " error": row.error}
+        numbers |= {" above": row.above, " above error": row.above_error}
+        named = {f"{row.arms}{what}": f"{value:.2f}" for what, value in numbers.items()}
         cells[row.problem, row.budget] |= named
     with open(path, "w", newline="", encoding="utf-8") as file:
         first = next(iter(cells.values()))
@@ -185,12 +218,21 @@ def save(rows: Sequence[Row], path: str) -> None:
 def _rows(given: argparse.Namespace) -> Iterator[Row]:
     for budget in given.budget:
         for name in given.problem:
-            for belief in ("smooth", *given.grid):
-                row = measured(name, budget, belief, given.steps)
+            for arms in (WHOLE, *given.grid):
+                row = measured(name, budget, arms, given.steps, given.policy)
                 earned = f"{row.earned:6.2f} +- {row.error:4.2f} % of the best"
                 above = f"{row.above:+6.2f} +- {row.above_error:4.2f} % of the limit"
-                print(f"{name:>13} {budget:8g} {belief:>7} {earned}, {above}", flush=True)
+                print(f"{name:>13} {budget:8g} {arms:>8} {earned}, {above}", flush=True)
                 yield row
+
+
+def _print_errors(names: Sequence[str]) -> None:
+    """What the default grid misses: found with a fine grid, and the bound that ``oracle`` gives."""
+    for name in names:
+        found = oracle(over_interval(CASES[name]))
+        missed = 100.0 * (1.0 - found.reward_rate / best_rate(name))
+        bound = 100.0 * (found.error or 0.0) / found.reward_rate
+        print(f"{name:>13} misses {missed:.4f} % of the best, at most {bound:.4f} %")
 
 
 if __name__ == "__main__":

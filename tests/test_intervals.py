@@ -11,6 +11,7 @@ from tightrope import (
     Bernoulli,
     Constant,
     Controller,
+    Features,
     Interval,
     Limit,
     LyOn,
@@ -25,7 +26,7 @@ from tightrope import (
 )
 from tightrope.engine import python, single
 from tightrope.engine.planning import plan_jobs
-from tightrope.errors import InputError, ProblemError, ReportError
+from tightrope.errors import CoarseGridWarning, InputError, ProblemError, ReportError
 from tightrope.policies import UniformRandom
 from tightrope.problem import Box, holds_task, table_of
 
@@ -74,6 +75,7 @@ def test_a_number_belongs_to_the_nearest_point(space):
         (lambda: Box({"a": (0, 1)}), "box = .*: must be two or three ranges by name"),
         (lambda: Interval(1, 1 + 1e-12), "must be wider, for points that differ in ten digits"),
         (lambda: Task(BIDS, limit=1, contexts=["a"]), "contexts = .*: must be none beside Interv"),
+        (lambda: Task(BIDS, limit=1, contexts=Features(2)), "contexts = .*: must be none beside I"),
         (lambda: Problem(BIDS, limit=1), "arm = None: must be a function, or arms by point"),
     ],
 )
@@ -169,6 +171,16 @@ def test_the_error_bounds_what_a_finer_grid_finds(name, points):
     fine = oracle(over_interval(PROBLEMS[name], 2001))
     assert coarse.error is not None
     assert 0.0 <= fine.reward_rate - coarse.reward_rate <= coarse.error
+
+
+def test_a_grid_that_is_too_coarse_for_a_peak_is_named():
+    def narrow(x):
+        return Arm("x", Constant(1), Bernoulli(np.exp(-(((x - 0.335) / 0.004) ** 2))))
+
+    with pytest.warns(CoarseGridWarning, match="points = 101: numbers between the points may earn"):
+        coarse = oracle(Problem(Interval(0, 1), arm=narrow, limit=None))
+    assert coarse.reward_rate < 0.3
+    assert oracle(Problem(Interval(0, 1, points=1001), arm=narrow, limit=None)).reward_rate == 1
 
 
 def test_between_linear_points_no_number_is_better():

@@ -30,6 +30,7 @@ from typing import ClassVar
 __all__ = [
     "BackendError",
     "CampaignError",
+    "CoarseGridWarning",
     "ConflictError",
     "ExhaustedError",
     "HaltedError",
@@ -187,6 +188,10 @@ def nearest(word: str, known: Iterable[str]) -> str:
     names = list(known)
     close = get_close_matches(word.lower(), names, n=1)
     return f"did you mean {close[0]!r}?" if close else "known: " + ", ".join(names)
+
+
+class CoarseGridWarning(UserWarning):
+    """The points of an interval or a box may miss much of the best reward; give it more points."""
 
 
 class InfeasibleLimitsWarning(UserWarning):

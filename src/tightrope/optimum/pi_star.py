@@ -28,8 +28,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from tightrope.callers import also_called
-from tightrope.errors import InfeasibleError, ProblemError, nearest
+from tightrope.callers import also_called, warn_caller
+from tightrope.errors import CoarseGridWarning, InfeasibleError, ProblemError, nearest
 from tightrope.optimum.requests import BOUNDS, PolicyMixture, best_of_requests
 from tightrope.problem import Moments, Problem, Space, require_unchanging
 from tightrope.problem.mixtures import (
@@ -59,6 +59,7 @@ __all__ = [
 Floats = npt.NDArray[np.float64]
 PHASES_SHOWN = 2  # most phases named in a message
 HALVINGS = 50  # of an interval, until its ends agree
+COARSE = 0.1  # of the best reward: an error from which a grid is too coarse
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +124,8 @@ def oracle(problem: Problem, budget: float | None = None, *, bound: str | None =
     Over an interval or a box, the mixture is one of the grid's points. Where means are linear
     between the points, no other number does better: a number between two points is as good as a
     mixture of them. Otherwise ``error`` bounds what is missed, if the curves are smooth: it follows
-    from their second differences and the multipliers.
+    from their second differences and the multipliers. A ``CoarseGridWarning`` names an error above
+    a tenth of the reward rate.
 
     If requests have features, ``bound`` says what the policy knows of a row: "clairvoyant", every
     arm's outcome (default); "linear", what linear models of the features expect; "blind", nothing.
@@ -142,7 +144,9 @@ def oracle(problem: Problem, budget: float | None = None, *, bound: str | None =
     cost_share[mixture.members] = mixture.weights
     best = _in_units(there, cost_share, mixture.multiplier)
     if problem.space is not None:
-        return replace(best, error=_error(there, problem.space, mixture))
+        error = _error(there, problem.space, mixture)
+        _warn_coarse(problem.space, best.reward_rate, error)
+        return replace(best, error=error)
     if problem.contexts is None:
         return best
     by_type = best.pull_share[np.newaxis] if best.by_type is None else best.by_type
@@ -210,6 +214,14 @@ def _error(problem: Problem, space: Space, best: BestMixture) -> float:
         bulge += sliding_window_view(near, 3, axis=side).max(axis=-1) / 8.0
     gain = (value + bulge).ravel() / moments.cost
     return max(float(gain.max()), 0.0) * problem.scales.reward / problem.scales.cost
+
+
+def _warn_coarse(space: Space, best: float, error: float) -> None:
+    """Warn if the points may miss much of the best reward."""
+    if error > COARSE * best:
+        text = f"points = {space.points}: numbers between the points may earn {error:.3g} more than"
+        text += f" {best:.3g}, the best rate of the points; {space!r} needs more points"
+        warn_caller(text, CoarseGridWarning)
 
 
 def at_budget(problem: Problem, budget: float | None) -> Problem:

@@ -2,8 +2,9 @@
 
 The decision is that of ``resolve``. What differs is the belief: a smooth curve over the numbers for
 the cost, the reward and each penalty (``parts.splines``), so a report of one number also informs
-about its neighbours. A draw is a whole curve. The caution against the luckiest of many estimates
-counts ``EFFECTIVE`` arms, since the points of a smooth curve are not independent.
+about its neighbours. A draw is a whole curve. There is no caution against the luckiest of many
+estimates: the points of a smooth curve are not independent, and caution favours numbers with
+little noise, such as a bid of 0, that cannot make up for a penalty.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from tightrope.policies.parts.mixture import Mixture, Program
 from tightrope.policies.parts.splines import Curves, begin_curves, draw_curves, fit_curves
 from tightrope.policies.resolve import (
     Resolve,
-    curse,
     decide_for_many,
     decide_for_one,
     look_around,
@@ -30,8 +30,8 @@ from tightrope.problem import Known, Space, Task
 
 __all__ = ["SmoothResolve", "SmoothScratch"]
 
-EFFECTIVE = 8  # arms that a smooth curve is worth
-SPLINES = {1: 20, 2: 8, 3: 4}  # along a side, at most, by the number of sides
+NO_CURSE = 0.0  # deviations by which a cautious rate is higher than the expected one
+SPLINES = {1: 14, 2: 8, 3: 4}  # along a side, at most, by the number of sides
 ROOM = 7  # numbers per point for a band of the splines' matrix
 
 
@@ -65,7 +65,7 @@ class SmoothResolve(Resolve):
         z, _, least = setup.constants
         space = cast(Space, task.space)
         grid = (float(space.side_count), float(space.points or 0), float(splines_of(space)))
-        return replace(setup, constants=(z, curse(EFFECTIVE), least, *grid))
+        return replace(setup, constants=(z, NO_CURSE, least, *grid))
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Any) -> None:

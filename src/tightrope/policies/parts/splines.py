@@ -39,7 +39,8 @@ SIDES, POINTS, SPLINES = 3, 4, 5  # places in the policy's constants
 
 HEIGHTS = (0.5, 0.15, 0.05, 0.015)  # deviations of a weight, over the usual size of an outcome
 BENDS = (1.0, 0.3, 0.1, 0.03)  # deviations of a second difference, over that of a weight
-HIGH = 4.0  # times log height is added to the log likelihood: few reports leave room
+# Times log height and log bend: added to the log likelihood, so that few reports leave room.
+HIGH, ROUGH = 4.0, 1.0
 ALIKE = 3.0  # pulls that the variance over all points is worth at a point
 SEEN = 0.25  # squared sizes that are added to the squares seen near a point
 LEAST = 1e-6  # of a squared size: the least variance of an outcome
@@ -317,7 +318,7 @@ def _solve(curves: Curves, channel: int, shape: Shape, anew: bool) -> None:
         height, bend = curves.height[channel], curves.bend[channel]
         if turn < turns:
             height, bend = HEIGHTS[turn // len(BENDS)], BENDS[turn % len(BENDS)]
-        likelihood = -HIGH * math.log(height)
+        likelihood = -HIGH * math.log(height) - ROUGH * math.log(bend)
         for reports in range(0 if turn < turns else 1, 2):
             likelihood = _factor(curves, channel, height, bend, shape, reports) - likelihood
         likelihood = _forward(curves, channel, shape) - likelihood
