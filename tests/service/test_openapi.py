@@ -67,7 +67,8 @@ def test_the_document_has_every_field_of_a_status(api):
     told = api.create("status", task={key: TASK[key] for key in ("arms", "limits")})
     (notice,) = told.pop("notices")
     assert "reserves 1 per decision" in notice
-    typed = {"types", "mix_changed", "features", "features_changed"}  # where the task has contexts
+    # Where the task has contexts or an interval.
+    typed = {"types", "mix_changed", "features", "features_changed", "curve"}
     assert set(schemas["CreatedStatus"]["properties"]) == {*told, "notices", *typed}
     known = schemas["CampaignStatus"]
     assert set(told) == set(known["required"]) == set(campaign.status())
