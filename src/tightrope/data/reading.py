@@ -66,7 +66,8 @@ def read_log(
     request. ``features``: columns of numbers that describe it. ``interval``: its lowest and highest
     number, if the arms are numbers such as bids; they are rounded to the points of its grid.
     ``format``: "csv", "parquet" or "campaign" (the output of ``tightrope campaign export``, which
-    needs no column names); default: from the file's name.
+    needs no column names); default: from the file's name. There are many, because each column has
+    a role of its own.
 
     A row with a missing value raises an error; ``drop_missing=True`` drops such rows, with a
     :class:`LogWarning` that counts them.

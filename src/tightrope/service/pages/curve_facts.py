@@ -40,7 +40,7 @@ class Mark(NamedTuple):
     text: str
 
 
-class Panel(NamedTuple):
+class CurvePanel(NamedTuple):
     """One outcome: ``line``, ``band``, ``allowed`` and ``bars`` are points of SVG shapes."""
 
     channel: str
@@ -68,7 +68,7 @@ class CurveFacts:
 
     def __init__(self, view: View, space: Interval, unit: str) -> None:
         self.name, self.channels = space.name, list[str]()
-        self.panels, self.rows = list[Panel](), list[CurveRow]()
+        self.panels, self.rows = list[CurvePanel](), list[CurveRow]()
         if view.curve is not None:
             self._draw(view, view.curve, outcome_words(view, unit))
 
@@ -101,7 +101,7 @@ def curve_facts(view: View, unit: str) -> CurveFacts | None:
     return CurveFacts(view, space, unit) if isinstance(space, Interval) else None
 
 
-def _panel(view: View, curve: LearnedCurve, c: int, write: Write, shares: Floats) -> Panel:
+def _panel(view: View, curve: LearnedCurve, c: int, write: Write, shares: Floats) -> CurvePanel:
     space, task = cast(Interval, view.task.space), view.task
     across = 100.0 * (np.array(space.axes[0]) - space.low) / (space.high - space.low)
     allowed = _allowed(view, curve, c)
@@ -115,7 +115,7 @@ def _panel(view: View, curve: LearnedCurve, c: int, write: Write, shares: Floats
         x, y = np.average([across[some], mean[some]], axis=1, weights=shares[some]).tolist()
         best.append(_mark(x, y, percent(shares[some].sum(), 0)))
     said = "" if allowed is None else "; what its limit allows"
-    return Panel(
+    return CurvePanel(
         channel=task.channels[c],
         line=_points(across, mean),
         band=_points(np.append(across, across[::-1]), np.append(high, low[::-1])),
