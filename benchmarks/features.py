@@ -13,6 +13,7 @@ import argparse
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -36,7 +37,8 @@ def problem(features: int, arms: int) -> Problem:
     outcomes = np.stack([np.ones((ROWS, arms)), reward, penalty], axis=2).clip(0.0, 1.0)
     names = [f"arm {arm + 1}" for arm in range(arms)]
     table = FullTable(names, ["dollars"], outcomes, contexts=seen)
-    return replace(Problem.from_table(table, {"dollars": "0.05 per pull"}), costs=1.0)
+    known: Any = {"costs": 1.0}
+    return replace(Problem.from_table(table, {"dollars": "0.05 per pull"}), **known)
 
 
 def speed(made: Problem, policy: str, budget: float) -> float:

@@ -46,7 +46,7 @@ __all__ = [
 RECENT = 256  # requests in the window
 # Their expectations that are renewed at once; per report, on average; from how many reports on they
 # are fewer, since models change less.
-BLOCK, RENEWED, LATE = 32, 8, 2048.0
+BLOCK, RENEWED, LATE = 32, 8, 4096.0
 GUESS, DECLARED = 1.0, 2.0  # pulls that a guess of a mean is worth; a declared one
 FLOOR = 0.1  # of the usual outcome: the least expected cost or penalty
 FAR = 8.0  # deviations: a request farther from the mean counts as this
