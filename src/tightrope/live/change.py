@@ -61,7 +61,7 @@ class Relearning:
             self.controller.learn_past(lines, lines.weight)
         self._trial = Core(core.given)  # for the contexts of requests
         self._trial.vectors.find = core.vectors.find
-        self._trial.controller = self.controller
+        self._trial.controller, self._trial.types = self.controller, task.contexts
         self._requests: dict[str | None, str] = {}  # features of tickets without a report so far
         self.erased = 0  # reports that nothing is learned from, because their features are erased
         self.seq = first.seq
