@@ -239,6 +239,12 @@ def test_a_campaign_learns_from_a_log(contexts):
     campaign.change(policy=Resolve(risk=0.2))
     again = campaign.refreshed().controller._state.scratch.models.slopes
     assert (again == controller._state.scratch.models.slopes).all()
+    campaign.change(contexts=["u", "v"])  # each of which the log counts for
+    assert sum(campaign.refreshed().controller._state.record.pulls) == pytest.approx(40)
+    if contexts is PLAIN:
+        private = start(MemoryStore(), ERASABLE, learn_from=log)
+        with pytest.warns(LogWarning, match="the log of learn_from is not kept; the policy learns"):
+            private.change(policy=Resolve(risk=0.2))
     with pytest.raises(InputError, match="learn_from: has no contexts, which the task needs"):
         start(MemoryStore(), learn_from=FullTable(["a", "b"], ["bad"], outcomes))
 

@@ -172,14 +172,14 @@ def auctions(store, clock, reports, policy=None):
         campaign.tell(ticket, reward=float(sale), penalty=other if won else 0.0)
 
 
-def featured(store, clock, name="router-features", pulls=2000):
+def featured(store, clock, name="router-features", pulls=2000, erasable=False):
     """A router that sees the length of a prompt and whether it has code; prompts get longer."""
     luck = random.Random(7)
     task = Task(
         ["haiku", "opus"],
         {"bad": Limit(0.2, per="pull")},
         Scales(cost=0.05),
-        contexts=Features(["length", "has_code", "hour"]),
+        contexts=Features(["length", "has_code", "hour"], erasable),
     )
     campaign = open_campaign(store, name, task=task, budget=40.0, policy=Resolve())
     for pull in range(pulls):

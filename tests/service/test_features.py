@@ -108,6 +108,20 @@ def test_the_page_shows_what_features_do_and_that_one_drifts(routed):
     assert re.search(r"length [\d.]+ \([\d.]+ at first\)", banner)
 
 
+def test_the_page_of_a_campaign_whose_features_were_erased():
+    store = MemoryStore(clock := SimulatedClock(time.time() - 43200))
+    campaign = featured(store, clock, pulls=40, erasable=True)
+    campaign.erase_contexts()
+    clock.at = None
+    with serving(store) as url:
+        opened_all(url, store)
+        page = get(url + "/campaigns/router-features").text
+        assert 'id="features"' in page
+        assert get(url + "/campaigns/router-features/why?ticket=req-000000").status_code == 200
+        lost = get(url + "/campaigns/router-features/why?ticket=req-000030").text
+        assert "cannot be explained; event " in lost
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_features_fit_and_axe_finds_no_barrier(routed, scheme):
     if (why := missing()) is not None:

@@ -295,8 +295,9 @@ class Campaign(TurnTaker):
         if limits is not None or chosen is not None or contexts is not None:
             rows = whole_log(self.store, self.name, archives)
             learning = Relearning(core, limits, chosen, contexts, events_of(rows, START))
-            if learning.erased:
+            if learning.erased or learning.lost:
                 lost = f"the features of {learning.erased:,} reports were erased"
+                lost = lost if learning.erased else "the log of learn_from is not kept"
                 text = "the policy learns from the other reports, and all of them are charged"
                 warn_caller(f"campaign {self.name!r}: {lost}; {text}", LogWarning)
 

@@ -12,7 +12,7 @@ from tightrope.live.controller import Controller
 from tightrope.live.core import Core
 from tightrope.live.events import Event
 from tightrope.live.kinds import Asked, Created, Told, TypeAdded
-from tightrope.live.past import PastLines, spread
+from tightrope.live.past import NOT_KEPT, PastLines, past_sums, spread
 from tightrope.live.spaced import by_place
 from tightrope.live.typed import TypedController
 from tightrope.live.vectors import ErasedError
@@ -56,16 +56,25 @@ class Relearning:
         self.types = task.contexts if isinstance(task.contexts, Types) else None
         if first.body.past:
             self.controller.learn_sums(spread(first.body.past, self.types))
-        if first.body.lines:
-            lines = PastLines.of_text(first.body.lines)
-            self.controller.learn_past(lines, lines.weight)
+        self.lost = first.body.lines == NOT_KEPT  # what a log taught
+        if first.body.lines and not self.lost:
+            self._learn_lines(PastLines.of_text(first.body.lines))
         self._trial = Core(core.given)  # for the contexts of requests
         self._trial.vectors.find = core.vectors.find
-        self._trial.controller = self.controller
+        self._trial.controller, self._trial.types = self.controller, task.contexts
         self._requests: dict[str | None, str] = {}  # features of tickets without a report so far
         self.erased = 0  # reports that nothing is learned from, because their features are erased
         self.seq = first.seq
         self.follow(events)
+
+    def _learn_lines(self, lines: PastLines) -> None:
+        """Learn from the lines of a log; without their features, if requests have types now."""
+        if self.types is None:
+            self.controller.learn_past(lines, lines.weight)
+        else:
+            plain = lines._replace(columns=[*lines.columns[:2], None, lines.columns[3]])
+            sums = past_sums(plain, self.controller.task, lines.weight)
+            self.controller.learn_sums(spread(sums, self.types))
 
     def follow(self, events: Iterable[Event]) -> None:
         """Learn from the reports among these events."""

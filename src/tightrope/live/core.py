@@ -98,6 +98,7 @@ class Core:
         self.policy_text = ""
         self.code = ""  # the SHA-256 of the policy's code, if it is not tightrope's
         self.given = policy
+        self.types: Any = None  # the task's contexts
         # Prices that have changed: the event, the arm, its known outcomes before [2 + M].
         self._past_prices: list[tuple[int, int, list[float | None]]] = []
         self.vectors = Vectors()  # of requests, where they are not in the log
@@ -176,12 +177,12 @@ class Core:
 
         Empty without contexts, and where the policy does not use the features.
         """
-        contexts = self.controller.task.contexts
-        if features is None or not isinstance(contexts, Features | Mixed):
-            return {} if kind is None else {"context": kind}
-        if not self.controller.policy.contextual:
-            return {}
-        return {"context": contexts.joined(kind, self.vectors.text(features))}
+        if features is not None and isinstance(contexts := self.types, Features | Mixed):
+            if not self.controller.policy.contextual:
+                return {}
+            row = contexts.joined(kind, self.vectors.text(features))
+            return {"context": row}
+        return {} if kind is None else {"context": kind}
 
     def forget_requests(self) -> None:
         """Forget the latest requests, where they have features that can be erased."""

@@ -35,7 +35,7 @@ from tightrope.live.events import START
 from tightrope.live.follower import unknown_campaign
 from tightrope.live.kinds import Created
 from tightrope.live.ledger import Account, moved, tick_digits
-from tightrope.live.past import PastData, PastLines, PastSums, past_sums
+from tightrope.live.past import NOT_KEPT, PastData, PastLines, PastSums, past_sums
 from tightrope.live.reservations import hard_totals, reservations, uncapped
 from tightrope.live.spaced import by_place
 from tightrope.live.stores import Saved, Store, open_store
@@ -238,7 +238,7 @@ def _learned(
     """Learn from a log; returns what the event has of it. ``keep``: also the features of lines."""
     if isinstance(past, PastLines):
         controller.learn_past(past, past.weight)
-        return [], past.text() if keep else ""
+        return [], past.text() if keep else NOT_KEPT
     if past:
         controller.learn_sums(past)
     return past, ""

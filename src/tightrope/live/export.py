@@ -12,6 +12,7 @@ from tightrope.live.events import Row, event_of, line_of, text_of
 from tightrope.live.featured import FeaturedController
 from tightrope.live.kinds import Asked, Created, Stateful, Told
 from tightrope.live.log import MANY, rows_of
+from tightrope.live.past import NOT_KEPT
 from tightrope.live.snapshots import task_of
 from tightrope.live.stores import Store
 
@@ -49,5 +50,5 @@ def _without_features(row: Row) -> Row:
     cast(FeaturedController, controller).forget_requests()
     stateful.state = b85encode(controller.snapshot()).decode()
     if isinstance(stateful, Created):
-        stateful.lines = ""
+        stateful.lines = stateful.lines and NOT_KEPT
     return row._replace(body=text_of(stateful))

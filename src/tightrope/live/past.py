@@ -25,6 +25,7 @@ from tightrope.problem import Task, Types
 from tightrope.problem.values import shown
 
 __all__ = [
+    "NOT_KEPT",
     "PastData",
     "PastLines",
     "PastSums",
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 Floats = npt.NDArray[np.float64]
+NOT_KEPT = "-"  # an event's text about lines that are not in the log
 
 
 class PastSums(NamedTuple):
