@@ -301,6 +301,15 @@ def test_each_request_gets_the_arm_that_suits_it():
     assert controller.spent == 600
 
 
+def test_the_first_request_after_a_log_has_prices():
+    """The arm with the largest reward is far too dear, as the log shows."""
+    contexts = np.random.default_rng(0).normal(size=(200, 2))
+    outcomes = np.ones((200, 1, 1)) * [[1.0, 0.5, 0.1], [1.0, 0.6, 0.5], [1.0, 0.62, 1.0]]
+    log = FullTable(["a", "b", "c"], ["bad"], outcomes, contexts=contexts)
+    controller = Controller(task(Features(2)), Resolve(), budget=1000, learn_from=log, weight=1.0)
+    assert controller.ask(context=contexts[0]) != 2
+
+
 def test_equal_features_are_like_none():
     """Features that say nothing cost at most a few hundredths of the reward."""
     earned = []
