@@ -27,7 +27,7 @@ from tightrope.problem import Arm, Moments, Problem, Space
 from tightrope.problem.arms import row_columns
 from tightrope.problem.curves import PointArms, arms_over, shares_over, stated_arms
 from tightrope.problem.distributions import Empirical
-from tightrope.problem.features import Vectors
+from tightrope.problem.features import RowFeatures
 from tightrope.problem.values import shown
 from tightrope.results import Results
 from tightrope.runs import Floats, violations
@@ -243,7 +243,9 @@ def arms_with_rows(problem: Problem) -> tuple[str, ...]:
     return tuple(name for name in problem.names if name in found)
 
 
-def _with_other_rows(problem: Problem, features: Vectors, stream: np.random.Generator) -> Problem:
+def _with_other_rows(
+    problem: Problem, features: RowFeatures, stream: np.random.Generator
+) -> Problem:
     """The problem with as many of its rows, drawn with replacement, the same for all arms."""
     rows = stream.integers(len(features.rows), size=len(features.rows))
     columns = [[one.values[rows] for one in row_columns(arm)] for arm in problem.arms]

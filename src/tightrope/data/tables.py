@@ -15,7 +15,7 @@ from tightrope.data.fitting import problem_of as problem_of_log
 from tightrope.data.log import Log, are_vectors, check_contexts, types_of
 from tightrope.errors import InputError
 from tightrope.problem import Features, Mixed, Problem, Scales, Task, Types
-from tightrope.problem.features import Vectors
+from tightrope.problem.features import RowFeatures
 from tightrope.problem.limits import Kind
 from tightrope.problem.meaning import check_limits_of_data
 from tightrope.problem.named import Named, check_names
@@ -226,7 +226,7 @@ def problem_of(
         return problem_of_log(data, task.limits, scales=task.scales, name=name)
     log, features = data.as_log(), None
     if isinstance(task.contexts, Features | Mixed):
-        features = Vectors(task.contexts, vectors_of(data))
+        features = RowFeatures(task.contexts, vectors_of(data))
     arms, shares = arms_of(log, task.told_names, log)
     more: Any = {"contexts": shares, "features": features}
     return Problem(arms, limits=task.limits, scales=task.scales, name=name, **more)

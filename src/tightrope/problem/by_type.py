@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tightrope.errors import ProblemError
 from tightrope.problem.arms import Arm, as_arms, in_order, means_of, row_columns
 from tightrope.problem.contexts import Types, shares_of
-from tightrope.problem.features import Vectors
+from tightrope.problem.features import RowFeatures
 from tightrope.problem.named import Named
 from tightrope.problem.tables import Moments
 from tightrope.problem.values import Floats
@@ -31,7 +31,7 @@ class ByType:
     arms: Sequence[Arm]
     further: tuple[Sequence[Arm], ...]
     contexts: Named[float] | None
-    features: Vectors | None
+    features: RowFeatures | None
     names: Any
     _known: Task
 

@@ -20,7 +20,7 @@ from tightrope.errors import InputError, ProblemError, nearest
 from tightrope.problem.contexts import Types, as_types
 from tightrope.problem.values import Floats, shown
 
-__all__ = ["Features", "Mixed", "Vectors", "as_contexts", "contexts_table", "read_vectors"]
+__all__ = ["Features", "Mixed", "RowFeatures", "as_contexts", "contexts_table", "read_vectors"]
 
 MOST = 64  # features
 MOST_COLUMNS = 128  # features and types together
@@ -224,14 +224,14 @@ def _text_of(features: Columns) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Vectors:
+class RowFeatures:
     """The features of the rows that a problem's arms draw: request i is row i of every arm."""
 
     contexts: Features | Mixed
     rows: Columns  # [n, columns - 1]
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, Vectors) and self.contexts == other.contexts
+        same = isinstance(other, RowFeatures) and self.contexts == other.contexts
         return same and np.array_equal(self.rows, other.rows)  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
@@ -247,7 +247,7 @@ class Vectors:
         return {**self.contexts.table(), VECTORS: _text_of(self.rows)}
 
 
-def read_vectors(table: object) -> Vectors | None:
+def read_vectors(table: object) -> RowFeatures | None:
     """The features of a problem's rows, of its entry ``contexts`` in TOML; None if it has none."""
     if not isinstance(table, Mapping) or not isinstance(table.get(VECTORS), str):
         return None
@@ -257,7 +257,7 @@ def read_vectors(table: object) -> Vectors | None:
         raise ProblemError(f"contexts: {VECTORS}: must come with features")
     try:
         rows = np.frombuffer(a2b_base64(table[VECTORS], strict_mode=True), COMPACT)
-        return Vectors(contexts, rows.reshape(-1, contexts.columns - 1))
+        return RowFeatures(contexts, rows.reshape(-1, contexts.columns - 1))
     except ValueError:
         raise ProblemError(
             f"contexts: {VECTORS}: must be rows of {contexts.columns - 1} {allowed}"

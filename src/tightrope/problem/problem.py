@@ -27,7 +27,7 @@ from tightrope.problem.changes import Change, standing_in, within
 from tightrope.problem.contexts import Types, shares_of
 from tightrope.problem.curves import Curve, PointArms, arms_over, stated_arms
 from tightrope.problem.distributions import Bernoulli
-from tightrope.problem.features import Vectors
+from tightrope.problem.features import RowFeatures
 from tightrope.problem.from_logs import FromLogs
 from tightrope.problem.known import Known
 from tightrope.problem.limits import Kind
@@ -119,7 +119,7 @@ class Problem(Known, FromLogs, ByType):
     contexts: Named[float] | None  # shares that add up to 1
     further: tuple[Sequence[Arm], ...]  # the arms of the types after the first
     space: Space | None
-    features: Vectors | None
+    features: RowFeatures | None
     _known: Task = field(init=False, repr=False, compare=False)  # without the declared facts
 
     def __init__(
@@ -148,7 +148,7 @@ class Problem(Known, FromLogs, ByType):
         further: Sequence[Sequence[Arm]] = (),
         space: Space | None = None,
         arm: Curve | None = None,
-        features: Vectors | None = None,
+        features: RowFeatures | None = None,
     ) -> None:
         """Takes many parameters because a task's are among them; those are by keyword."""
         if isinstance(arms, Space):
