@@ -91,14 +91,15 @@ class FeatureMeans:
         # of squares of the features [size].
         self.counts = [0, 0, 0]
         self.sums = np.zeros((3, 2, size))
+        self._one = np.zeros((2, size))  # workspace
 
     def add(self, vector: Any) -> None:
         """Count a request."""
         place = 0 if self.counts[0] < FIRST else 2
         self.counts[place] += 1
-        sums = self.sums[place]
-        sums[0] += vector
-        sums[1] += np.square(vector, dtype=np.float64)
+        self._one[0] = vector
+        np.multiply(self._one[0], self._one[0], out=self._one[1])
+        self.sums[place] += self._one
         if self.counts[2] >= BLOCK:
             self.counts[1:] = self.counts[2], 0
             self.sums[1], self.sums[2] = self.sums[2], 0.0
