@@ -8,7 +8,7 @@ from scipy.interpolate import BSpline
 from scipy.stats import multivariate_normal
 
 from tightrope import Arm, Bernoulli, Constant, Controller, Interval, Limit, Problem, Resolve
-from tightrope.policies.parts.splines import BENDS, HEIGHTS, HIGH
+from tightrope.policies.parts.splines import BENDS, HEIGHTS, HIGH, ROUGH
 from tightrope.policies.smooth import splines_of
 from tightrope.problem import Box
 
@@ -90,6 +90,6 @@ def test_smoothness_is_the_most_likely_one():
             covariance = design @ inverse @ design.T + np.diag(variance)
             level = np.full(len(rows), curves.level[channel])
             likelihood = multivariate_normal(level, covariance).logpdf(told[:, 1 + channel])
-            found[height, bend] = likelihood + HIGH * np.log(height)
+            found[height, bend] = likelihood + HIGH * np.log(height) + ROUGH * np.log(bend)
     best = max(found, key=found.get)
     assert (curves.height[channel], curves.bend[channel]) == best
