@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -192,7 +191,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--error", action="store_true")
     given = parser.parse_args(arguments)
     if given.error:
-        return _print_errors(given.problem)
+        _print_errors(given.problem)
+        return
     found = list(_rows(given))
     if given.csv:
         save(found, given.csv)
@@ -236,4 +236,4 @@ def _print_errors(names: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
