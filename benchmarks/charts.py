@@ -196,8 +196,7 @@ def draw(name: str, folder: Path = DOCS) -> Path:
         axes = figure.subplots(1, len(chart.panels), sharey=True, squeeze=False)[0]
         for one, panel in zip(axes, chart.panels, strict=True):
             _draw_panel(one, panel, rows)
-        if chart.axis:
-            figure.supxlabel(chart.axis, fontsize=9.5)
+        axes[len(axes) // 2].set_xlabel(chart.axis, fontsize=9.5)
         axes[0].set_yticks(range(len(rows)), labels)
         axes[0].set_ylim(len(rows) - 0.4, -0.6)
         if len(chart.panels[0].columns) > 1:
