@@ -56,7 +56,8 @@ class Chart:
     """A CSV file, the label of a row, and the panels.
 
     ``label`` is filled in from the row's columns. With ``turned`` the file's columns are the rows
-    of the chart, and its first column names the columns. ``most`` rows are drawn.
+    of the chart, and its first column names the columns. ``most`` rows are drawn. ``axis`` is the
+    title of the horizontal axis of all panels.
     """
 
     data: str
@@ -64,6 +65,7 @@ class Chart:
     panels: tuple[Panel, ...]
     turned: bool = False
     most: int | None = None
+    axis: str = ""
 
     def rows(self) -> list[Row]:
         """The rows that are drawn."""
@@ -97,6 +99,7 @@ CHARTS = {
             )
             for name in ("equal", "swap", "rare", "many", "routing")
         ),
+        axis="regret, % of the optimum",
     ),
     "intervals.png": Chart(
         "intervals",
@@ -214,6 +217,7 @@ def _figure(chart: Chart) -> Figure:
     axes = figure.subplots(1, len(chart.panels), sharey=True, squeeze=False)[0]
     for one, panel in zip(axes, chart.panels, strict=True):
         _draw_panel(one, panel, rows)
+    axes[len(axes) // 2].set_xlabel(chart.axis, fontsize=9.5)
     axes[0].set_yticks(range(len(rows)), labels)
     axes[0].set_ylim(len(rows) - 0.4, -0.6)
     if len(chart.panels[0].columns) > 1:

@@ -482,3 +482,21 @@ def test_a_context_that_is_no_name_is_refused_in_one_line():
             controller.ask(context=wrong)
         with pytest.raises(InputError, match="must be the name of a type"):
             controller.tell(0, reward=1, penalty={"bad": 0}, context=wrong)
+
+
+def test_every_type_learns_at_once_from_the_first_reports_of_an_arm():
+    """Rows that nobody asked for lean on their arm's mean, with a variance above 0."""
+    kinds = [f"type {x}" for x in range(9)]
+    task = Task(["a", "b"], limits={"bad": Limit(0.5, per="pull")}, costs=1, contexts=kinds)
+    controller = Controller(task, Resolve(risk=0.01), budget=1000)
+    for reward in (0.9, 0.96, 0.93):
+        controller.ask(context="type 0")
+        controller.tell("b", reward=reward, penalty=0, context="type 0")
+    controller._remember()
+    arms = controller._state.scratch.arms
+    scale = np.asarray(arms.reward_scale).reshape(9, 2)
+    believed = np.where(scale > 0, scale, 1 + scale)
+    assert (believed[1:, 1] == believed[1, 1]).all()
+    assert (believed[1:, 1] > 0.7).all()
+    assert (believed[:, 0] < 0.6).all()
+    assert (np.abs(np.asarray(arms.reward_width)) > 0.0).all()

@@ -44,7 +44,7 @@ DECLARED = 2.0  # the same of a declared guess
 OWN, PENALTY = 0.3, 0.2
 USUAL = 1.0  # outcomes of the usual size of all arms, in the spread of an arm with few pulls
 FEW = 4.0  # pulls of an arm per type: below, a report renews all rows of the arm
-OUTLIER = 4.0  # times its expectation: the most that a row's deviation adds to the variance between
+OUTLIER = 4.0  # times 1 + its pulls: the most that a row adds to the variance between types
 LEAST = 1e-12  # guards quotients
 
 
@@ -202,7 +202,6 @@ def _find_leans(
 ) -> None:
     """How many pulls a_k f_x is worth in a row, and 1 in a type's factor, by moments."""
     apart = rows = arms_seen = types_seen = 0.0
-    last = 1.0 / pool.tau[channel] if pool.tau[channel] > 0.0 else PRIOR_RATIO
     noise = total = 0.0  # of V / a_k, over all pulls
     for arm in range(count):
         mean, within = pool.mean[arm * channels + channel], 0.0
@@ -215,7 +214,7 @@ def _find_leans(
                 if n > 0.0:
                     at = row * channels + channel
                     away = state.totals[at] / n - mean * pool.factor[at]
-                    apart += min(n * away * away / within, OUTLIER * (1.0 + n * last))
+                    apart += min(n * away * away / within, OUTLIER * (1.0 + n))
                     rows += 1.0
             arms_seen += 1.0
             noise += n_arm * within / (mean * mean)
