@@ -88,7 +88,12 @@ class ByType:
 
     @cached_property
     def request_moments(self) -> Moments:
-        """The outcomes of every arm for each row that is drawn, [n * K], as of n types."""
+        """The outcomes of every arm for each row that is drawn, [n * K], as of n types.
+
+        Without features, the moments of the arms.
+        """
+        if self.features is None:
+            return cast("Problem", self).moments
         told = [[one.values for one in row_columns(arm)] for arm in self.arms]  # [K, C, n]
         rows = np.array(told).transpose(2, 0, 1)
         found = self.moments_of(rows.reshape(-1, rows.shape[2]))
