@@ -239,6 +239,8 @@ def _draw_panel(axes: Any, panel: Panel, rows: Sequence[Row]) -> None:
         hollow = [_breaks(panel, row, column) for row in rows if row[column]]
         for empty in (False, True):
             some = [point for point, one in zip(known, hollow, strict=True) if one == empty]
+            if not some:
+                continue  # the layout fails on marks without a place
             points = [x for x, _ in some], [y for _, y in some]
             fill = {"markerfacecolor": PAPER, "zorder": 2.9} if empty else {"label": name}
             axes.plot(*points, **look | {"zorder": 3, "clip_on": False} | fill)

@@ -38,6 +38,8 @@ SHARED = {  # words in tests' names, and their group
     "postgres": "postgres",
     "typed": "types",
     "contexts.py": "types",
+    "guarded_types": "types",
+    "test_guard.py": "guard",
     "features": "features",
     "test_intervals.py": "numbers",
     "test_smooth.py": "numbers",

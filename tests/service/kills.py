@@ -68,7 +68,7 @@ class Worker(base.Worker):
         client = Client(urls, deadline=DEADLINE, timeout=5.0, wait=0.0)
         self.campaign = Remote(client)
         self.count, self.held, self.told, self.over = 0, [], [], False
-        self.typed = False
+        self.contexts = None
 
     def run(self):
         signal.signal(signal.SIGTERM, self.end)

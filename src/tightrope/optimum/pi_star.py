@@ -91,7 +91,7 @@ class Oracle:
     by_type: Floats | None = field(default=None, repr=False)
     type_names: tuple[str, ...] = field(default=(), repr=False)
     error: float | None = field(default=None, repr=False)
-    bound: str = ""
+    bound: str = field(default="", repr=False)
 
     @property
     def shares_by_type(self) -> dict[str, list[float]]:
