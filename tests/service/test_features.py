@@ -104,6 +104,7 @@ def test_the_page_shows_what_features_do_and_that_one_drifts(routed):
     assert "has changed" in rows[0][1]
     assert not any("has changed" in row for _, row in rows[1:])
     assert re.search(r"<div>haiku -[\d.]+ ", dict(rows)["has_code"])
+    assert "Add an arm" not in page  # a campaign with features refuses it
     banner = re.search(r"<strong>The requests have changed\..*?</p>", page)[0]
     assert re.search(r"length [\d.]+ \([\d.]+ at first\)", banner)
 
