@@ -47,14 +47,14 @@ SHARED = {  # words in tests' names, and their group
 LONG = (  # files that would keep one worker busy at the end of a run: their tests begin first
     *("test_site", "test_pages", "test_foreign_policies", "test_reproduction", "test_faults"),
     *("test_proof", "test_notebooks", "test_examples", "test_guard", "test_contract"),
-    *("test_cluster", "test_gpu_simulated", "test_kernels", "test_single", "test_wrong_policies"),
+    *("test_cluster", "test_kernels", "test_single", "test_wrong_policies"),
 )
 
 
 @pytest.hookimpl(optionalhook=True, wrapper=True)
 def pytest_xdist_auto_num_workers(config):
-    """``-n auto``: one worker more than processors, as tests wait for servers and browsers."""
-    return (yield) + 1
+    """``-n auto``: two workers more than processors, as tests wait for servers and browsers."""
+    return (yield) + 2
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from tightrope import LyOn, Task
 from tightrope.compiled.functions import compile_kernel
-from tightrope.kernels.argmin.index import by_scan
+from tightrope.kernels.argmin.index import by_scan, of_rank
 from tightrope.kernels.argmin.sieve import by_sieve, toucher
 from tightrope.kernels.memory import memory_of
 from tightrope.kernels.run_state import COUNT, DEPTH, EVALUATED, RunState, Sizes
@@ -176,3 +177,14 @@ def test_a_chain_is_in_order_whatever_the_order_they_came_in():
     for arm in range(400):
         assert crowd.decide() == arm
         crowd.renew(arm, 0.01)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 64, 250])
+def test_a_number_of_a_rank_is_that_of_the_sorted_numbers(count):
+    random = np.random.default_rng(count)
+    some = np.array([-math.inf, 0.0, 1.0, math.inf])
+    for numbers in (random.normal(size=count), random.choice(some, count)):
+        for rank in range(count):
+            longer = np.append(numbers, [-9.0, 9.0])  # those behind do not count
+            assert of_rank(longer, count, rank) == np.sort(numbers)[rank]
+            assert longer[count:].tolist() == [-9.0, 9.0]

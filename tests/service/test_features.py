@@ -15,7 +15,6 @@ from tightrope.client import Client
 from tightrope.errors import ConflictError, InputError
 from tightrope.live.stores.memory import MemoryStore
 
-pytestmark = pytest.mark.xdist_group("pages")
 TASK = {
     "arms": [{"name": "haiku"}, {"name": "opus"}],
     "limits": {"bad": {"at_most": 0.2, "per": "pull"}},

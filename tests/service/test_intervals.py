@@ -13,7 +13,6 @@ from tightrope.client import Client
 from tightrope.errors import InputError
 from tightrope.live.stores.memory import MemoryStore
 
-pytestmark = pytest.mark.xdist_group("pages")
 BIDS = {
     "space": {"bid": [0.0, 5.0], "points": 11},
     "costs": 1,

@@ -11,7 +11,7 @@ from tightrope.compiled.functions import FAILED, keep, select
 from tightrope.kernels.run_state import ARMS, BLOCK
 from tightrope.kernels.spec import Spec
 
-__all__ = ["by_scan", "clock_at", "scanner"]
+__all__ = ["by_scan", "clock_at", "of_rank", "scanner"]
 
 
 @cache
@@ -91,3 +91,24 @@ def by_scan(spec: Spec) -> Any:
         return arm
 
     return spec.part(decide)
+
+
+def of_rank(numbers: Any, count: int, rank: int) -> Any:
+    """The number with a rank, from 0, among the first ``count``, which it reorders (Hoare's FIND).
+
+    numba takes 7 seconds to compile ``np.partition``.
+    """
+    low, high = 0, count - 1
+    while low < high:
+        pivot, left, right = numbers[(low + high) // 2], low, high
+        while left <= right:
+            while numbers[left] < pivot:
+                left += 1
+            while pivot < numbers[right]:
+                right -= 1
+            if left <= right:
+                numbers[left], numbers[right] = numbers[right], numbers[left]
+                left, right = left + 1, right - 1
+        low = left if right < rank else low
+        high = right if rank < left else high
+    return numbers[rank]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tightrope.compiled.functions import select
 from tightrope.compiled.memory import first_of
-from tightrope.kernels.argmin.index import clock_at, scanner
+from tightrope.kernels.argmin.index import clock_at, of_rank, scanner
 from tightrope.kernels.run_state import (
     ABOVE,
     BEFORE,
@@ -232,7 +232,7 @@ def lowerer(spec: Spec) -> Any:
 @cache
 def guesser(spec: Spec) -> Any:
     """An estimate, from a sample, of the key that ``wanted`` of a level's places do not exceed."""
-    bound, box_of = bounder(spec), boxer(spec)
+    bound, box_of, ranked = bounder(spec), boxer(spec), spec.part(of_rank)
 
     def guess(memory, level, wanted):
         sample, places, box = memory.sample, memory.places, box_of(memory, level + 1)
@@ -241,7 +241,7 @@ def guesser(spec: Spec) -> Any:
         for at in range(taken):
             sample[at] = bound(places, start + at * count // taken, constants, box)
         rank = min(max(wanted * taken // count - 1, 0), taken - 1)
-        return np.partition(sample[:taken], rank)[rank]
+        return ranked(sample, taken, rank)
 
     return spec.routine(guess)
 
