@@ -6,6 +6,8 @@ SEED ?= 0
 OUT ?= out
 BIN := .venv/bin
 UV := .venv-uv/bin/uv
+# Tests start hundreds of processes. Without bytecode on the disk each compiles every module again.
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: run paper demo docs test test-lowest test-newest check fuzz lock bench release clean
 
