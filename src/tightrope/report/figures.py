@@ -114,10 +114,10 @@ def _in_notebook(figure: Figure) -> tuple[bytes, dict[str, int]]:
 
 
 def _settle(figure: Figure) -> None:
-    """Compute the layout once, instead of once per file format."""
-    if (engine := figure.get_layout_engine()) is not None:
-        engine.execute(figure)
-    figure.set_layout_engine("none")
+    """Compute the layout once; a figure with a layout of its own is drawn twice for every file."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
+    ConstrainedLayoutEngine().execute(figure)
 
 
 def legend_marks(panels: Sequence[Panel]) -> dict[str, str]:
@@ -126,7 +126,6 @@ def legend_marks(panels: Sequence[Panel]) -> dict[str, str]:
     with _style():
         for name, artist in _legend(panels).items():
             figure = _figure(*MARK)
-            figure.set_layout_engine("none")
             figure.legend([artist], [""], loc="center", borderpad=0, handletextpad=0)
             marks[name] = svg_text(figure)
     return marks
@@ -176,7 +175,7 @@ def _figure(width: float, height: float) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height))
     FigureCanvasAgg(figure)
     return figure
 
