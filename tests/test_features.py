@@ -481,5 +481,9 @@ def test_a_log_without_features_is_refused():
     plain = FullTable(["a", "b"], ["bad"], np.ones((3, 2, 3)))
     with pytest.raises(InputError, match="learn_from: has no contexts, which the task needs"):
         Controller(task(Features(3), "ab"), Resolve(), budget=10, learn_from=plain)
+    pairs = task(Mixed(["x", "y"], ["length"]), "ab")  # three columns, as the features have
+    numbers = FullTable(["a", "b"], ["bad"], np.ones((3, 2, 3)), contexts=np.full((3, 3), 0.5))
+    with pytest.raises(InputError, match=r"context = array.*: must be a type and its features"):
+        Controller(pairs, Resolve(), budget=10, learn_from=numbers)
     with pytest.raises(InputError, match="contexts: row 1, feature 2 = nan: must be a finite"):
         FullTable(["a"], [], np.ones((1, 1, 2)), contexts=np.array([[1.0, np.nan]]))

@@ -145,9 +145,7 @@ class Controller(MovingRun):
             or eligible is not None
             or context is not None
         ):
-            if context is not None:
-                allowed = "must be left out; the task has no types (Task(contexts=...))"
-                raise InputError(f"context = {shown(context)}: {allowed}")
+            self._require_no(context)
             return self._ask_row(eligible)
         self._alone = arm
         return arm
@@ -247,15 +245,18 @@ class Controller(MovingRun):
         cost: float | None = None,
         reward: float | None = None,
         penalty: Penalty = None,
+        *,
+        context: object = None,
     ) -> None:
         """Report the cost, reward and penalties of a pull of ``arm`` (its number or name).
 
         ``penalty``: one number, one for each limit in order, or a mapping by the limits' names.
         Known outcomes can be left out; if reported, they must agree with the task. An outcome above
-        a growing scale makes the scale grow.
+        a growing scale makes the scale grow. ``context``: that of ``ask``.
         """
         if (
             self._usual
+            and context is None
             and arm.__class__ is int
             and cost.__class__ in PLAIN
             and reward.__class__ in PLAIN
@@ -273,6 +274,7 @@ class Controller(MovingRun):
                 elif self._asides:
                     self._land(arm)
                 return
+        self._require_no(context)
         if self._only is None or not self._told_briefly(arm, cost, reward, penalty):
             self._tell_any(arm, cost, reward, penalty)
 
