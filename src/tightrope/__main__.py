@@ -1,7 +1,19 @@
-"""``python -m tightrope``: the shell command."""
+"""The command ``tightrope``, also as ``python -m tightrope``."""
 
 import sys
 
-from tightrope.cli import main
+from tightrope.interrupts import stopped_status
 
-sys.exit(main())
+
+def main() -> int:
+    """Run one command; returns its exit status. Ctrl-C during the imports ends it in one line."""
+    try:
+        from tightrope.cli import main as run
+    except KeyboardInterrupt:
+        print("tightrope: interrupted; nothing was finished", file=sys.stderr)
+        return stopped_status()
+    return run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
