@@ -155,8 +155,9 @@ import runpy, sys
 class Finder:
     def find_spec(self, name, *_):
         if name == "tightrope.shell.fits":
-            exec("raise KeyboardInterrupt")
+            exec(f"import os, time; os.kill(os.getpid(), {number}); time.sleep(9)")
 
+number = sys.argv[1]
 sys.meta_path.insert(0, Finder())
 sys.argv = ["tightrope", "policies"]
 runpy.run_module("tightrope", run_name="__main__")
@@ -170,6 +171,7 @@ runpy.run_module("tightrope", run_name="__main__")
         (IN_A_TEXT, signal.SIGINT, 130),
         (IN_A_TEXT, signal.SIGTERM, 143),
         (IN_AN_IMPORT, signal.SIGINT, 130),
+        (IN_AN_IMPORT, signal.SIGTERM, 143),
     ],
 )
 def test_a_signal_in_a_text_or_an_import_ends_the_command(tmp_path, program, number, status):

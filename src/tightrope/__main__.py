@@ -2,13 +2,14 @@
 
 import sys
 
-from tightrope.interrupts import stopped_status
+from tightrope.interrupts import stopped_status, terminable
 
 
 def main() -> int:
-    """Run one command; returns its exit status. Ctrl-C during the imports ends it in one line."""
+    """Run one command; returns its exit status. A stop during the imports is one line, too."""
     try:
-        from tightrope.cli import main as run
+        with terminable():
+            from tightrope.cli import main as run
     except KeyboardInterrupt:
         print("tightrope: interrupted; nothing was finished", file=sys.stderr)
         return stopped_status()
