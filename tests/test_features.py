@@ -21,6 +21,7 @@ from tightrope import (
 )
 from tightrope.data.tables import task_of
 from tightrope.errors import InputError, ProblemError
+from tightrope.policies import UCBALP
 from tightrope.policies.parts import linear
 from tightrope.problem import Mixed
 
@@ -402,12 +403,17 @@ def test_pulls_in_flight_do_not_change_what_is_learned():
         controller.ask_many(2, contexts=[[1.0, 2.0]])
 
 
-def test_other_policies_ignore_features():
-    controller = Controller(task(Features(2)), LyOn(window0=8), budget=40)
+@pytest.mark.parametrize("policy", [LyOn(window0=8), UCBALP()])  # the second uses types
+def test_other_policies_ignore_features(policy):
+    controller = Controller(task(Features(2)), policy, budget=40)
+    plain = Controller(task(None), policy, budget=40)
     for number in range(20):
         arm = controller.ask(context=[1.0, number])
-        controller.tell(arm, reward=0.5, penalty=0.0, context=[1.0, number])
+        assert plain.ask() == arm
+        controller.tell(arm, reward=number % 2, penalty=0.0, context=[1.0, number])
+        plain.tell(arm, reward=number % 2, penalty=0.0)
     assert sum(controller.pulls) == 20
+    assert Controller.restore(controller.snapshot()) == controller
     with pytest.raises(InputError, match="1 numbers must be 2"):
         controller.ask(context=[1.0])
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.callers import also_called
-from tightrope.engine.arguments import seed_number
+from tightrope.engine.arguments import fitted_policy, seed_number
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.errors import ExhaustedError, InputError
 from tightrope.kernels.live import NOTHING, REFUSED
@@ -105,7 +105,7 @@ class Controller(MovingRun):
         if not isinstance(policy, Policy):
             raise InputError(f"policy = {shown(policy)}: must be a policy, such as LyOn()")
         task.normal_budget(budget)
-        seed, policy = seed_number(seed), policy.for_task(task)
+        seed, policy = seed_number(seed), fitted_policy(policy, task)
         known = task.over_rows if policy.contextual else task
         state = new_state(known, policy, budget)
         if isinstance(task, Problem):
