@@ -63,6 +63,36 @@ def test_simulate_prints_a_row_per_policy_and_budget(shell):
         assert len(row["pull_share"]) == 2
 
 
+def test_default_policies_are_those_that_fit(shell, tmp_path):
+    """A problem with types, one that changes, one whose limit no mixture keeps."""
+    head = 'name = "bold"\ncost = { constant = 1 }\nreward = { bernoulli = 0.8 }\n'
+    penalty = "penalty = { bernoulli = 0.6 }\n"
+    arm = f"[[arms]]\n{head}{penalty}"
+    by_type = "".join(f"{kind}.{penalty}" for kind in ("day", "night"))
+    files = {
+        "types": f"limit = 0.8\ncontexts = {{ day = 1, night = 2 }}\n[[arms]]\n{head}{by_type}",
+        "changes": f"limit = 0.8\n{arm}[[changes]]\nat = 0.5\n[[changes.arms]]\n{head}{penalty}",
+        "strict": f"limit = 0.1\n{arm}",
+    }
+    for name, left_out in (
+        ("types", {"stationary"}),
+        ("changes", {"lyoff", "stationary"}),
+        ("strict", {"stationary"}),
+    ):
+        path = tmp_path / f"{name}.toml"
+        path.write_text(files[name])
+        status, out, err = shell("simulate", str(path), *"--budget 40 --runs 2 --json".split())
+        assert status == 0
+        assert {row["policy"] for row in json.loads(out)} == {
+            "lyoff",
+            "lyon",
+            "stationary",
+        } - left_out
+        assert {
+            line.split()[0] for line in err.splitlines() if " is left out: " in line
+        } == left_out
+
+
 def test_a_toml_file_is_the_ready_problem(shell, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(TOML)

@@ -553,6 +553,15 @@ def test_requests_with_types(world):
     assert "good" in world.good("verify")
 
 
+def test_types_beside_the_features_of_a_task(world):
+    path = world.folder / "features.toml"
+    path.write_text(f'contexts = {{ features = ["length", "code"] }}\n{TASK}')
+    made = world.create("--types", "math,chat", task=path)
+    assert [one["type"] for one in made["types"]] == ["math", "chat"]
+    assert world.json("ask", "--context", "math,320,1")["context"] == "math"
+    assert "0 numbers must be 2, one for each feature" in world.bad("ask", "--context", "math")
+
+
 def test_a_campaign_learns_from_a_log(world):
     path = world.folder / "past.csv"
     path.write_text(

@@ -10,6 +10,7 @@ from tightrope import (
     Bernoulli,
     Controller,
     FullTable,
+    Interval,
     Limit,
     Log,
     LyOn,
@@ -288,11 +289,21 @@ def test_what_a_context_must_be():
         controller.tell("a", reward=1.0, penalty=0.0)
 
 
-def test_a_task_without_types_takes_no_context():
-    controller = Controller(Task(["a", "b"], limit=0.5), Resolve(), budget=40)
-    with pytest.raises(InputError, match="context = 'x': must be left out; the task has no types"):
+@pytest.mark.parametrize("arms", [["a", "b"], Interval(0, 1)])
+def test_a_task_without_types_takes_no_context(arms):
+    controller = Controller(Task(arms, limit=0.5), LyOn(), budget=40)
+    message = "context = 'x': must be left out; the task has no types"
+    with pytest.raises(InputError, match=message):
         controller.ask(context="x")
     assert sum(controller.in_flight) == 0
+    arm = controller.ask(context=None)
+    with pytest.raises(InputError, match=message):
+        controller.tell(arm, cost=1, reward=1, penalty=0, context="x")
+    with pytest.raises(InputError, match=message):
+        controller.void(arm, context="x")
+    controller.tell(arm, cost=1, reward=1, penalty=0, context=None)
+    controller.void(controller.ask(), context=None)
+    assert (sum(controller.pulls), sum(controller.in_flight)) == (1, 0)
 
 
 def test_a_context_may_be_left_out_where_one_is_possible():
@@ -329,6 +340,9 @@ def test_a_request_without_a_context_may_have_a_type_of_its_own():
     controller = Controller(task, Resolve(), budget=40)
     controller.tell(controller.ask(), reward=1.0, penalty=0.0)
     assert [sum(pulls) for pulls in controller.pulls_by_type.values()] == [0, 1]
+    controller.tell(controller.ask(context="x"), reward=1.0, penalty=0.0)
+    assert [sum(pulls) for pulls in controller.pulls_by_type.values()] == [1, 1]
+    assert controller.in_flight == [0, 0]
 
 
 def test_a_retired_arm_is_pulled_for_no_type():
@@ -437,6 +451,10 @@ def test_a_plain_task_learns_from_a_log_too():
         (
             {"learn_from": FullTable(["a"], ["bad"], [[(1, 1, 0)]], contexts=["UNKNOWN"])},
             "^learn_from: context 'UNKNOWN' is unknown",
+        ),
+        (
+            {"learn_from": FullTable(["a"], ["bad"], [[(1, 1, 0)]], contexts=np.ones((1, 2)))},
+            r"^learn_from: context = array\(\[1., 1.\]\): must be a name; the task has types$",
         ),
     ],
 )

@@ -21,6 +21,7 @@ from tightrope import (
 )
 from tightrope.data.tables import task_of
 from tightrope.errors import InputError, ProblemError
+from tightrope.policies import UCBALP
 from tightrope.policies.parts import linear
 from tightrope.problem import Mixed
 
@@ -402,12 +403,17 @@ def test_pulls_in_flight_do_not_change_what_is_learned():
         controller.ask_many(2, contexts=[[1.0, 2.0]])
 
 
-def test_other_policies_ignore_features():
-    controller = Controller(task(Features(2)), LyOn(window0=8), budget=40)
+@pytest.mark.parametrize("policy", [LyOn(window0=8), UCBALP()])  # the second uses types
+def test_other_policies_ignore_features(policy):
+    controller = Controller(task(Features(2)), policy, budget=40)
+    plain = Controller(task(None), policy, budget=40)
     for number in range(20):
         arm = controller.ask(context=[1.0, number])
-        controller.tell(arm, reward=0.5, penalty=0.0, context=[1.0, number])
+        assert plain.ask() == arm
+        controller.tell(arm, reward=number % 2, penalty=0.0, context=[1.0, number])
+        plain.tell(arm, reward=number % 2, penalty=0.0)
     assert sum(controller.pulls) == 20
+    assert Controller.restore(controller.snapshot()) == controller
     with pytest.raises(InputError, match="1 numbers must be 2"):
         controller.ask(context=[1.0])
 
@@ -481,5 +487,9 @@ def test_a_log_without_features_is_refused():
     plain = FullTable(["a", "b"], ["bad"], np.ones((3, 2, 3)))
     with pytest.raises(InputError, match="learn_from: has no contexts, which the task needs"):
         Controller(task(Features(3), "ab"), Resolve(), budget=10, learn_from=plain)
+    pairs = task(Mixed(["x", "y"], ["length"]), "ab")  # three columns, as the features have
+    numbers = FullTable(["a", "b"], ["bad"], np.ones((3, 2, 3)), contexts=np.full((3, 3), 0.5))
+    with pytest.raises(InputError, match=r"context = array.*: must be a type and its features"):
+        Controller(pairs, Resolve(), budget=10, learn_from=numbers)
     with pytest.raises(InputError, match="contexts: row 1, feature 2 = nan: must be a finite"):
         FullTable(["a"], [], np.ones((1, 1, 2)), contexts=np.array([[1.0, np.nan]]))

@@ -139,3 +139,49 @@ def test_a_signal_in_a_callback_of_llvm_ends_the_command(number, status):
     )
     assert (done.returncode, done.stdout) == (status, ""), done.stderr
     assert done.stderr == "tightrope: interrupted before any work was finished\n"
+
+
+IN_A_TEXT = """
+import sys
+from tightrope import cli
+
+text = f"import os, time; os.kill(os.getpid(), {sys.argv[1]}); time.sleep(9)"
+cli._run = lambda command: exec(text)
+sys.exit(cli.main(["policies"]))
+"""
+IN_AN_IMPORT = """
+import runpy, sys
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "tightrope.shell.fits":
+            exec(f"import os, time; os.kill(os.getpid(), {number}); time.sleep(9)")
+
+number = sys.argv[1]
+sys.meta_path.insert(0, Finder())
+sys.argv = ["tightrope", "policies"]
+runpy.run_module("tightrope", run_name="__main__")
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends signals")
+@pytest.mark.parametrize(
+    ("program", "number", "status"),
+    [
+        (IN_A_TEXT, signal.SIGINT, 130),
+        (IN_A_TEXT, signal.SIGTERM, 143),
+        (IN_AN_IMPORT, signal.SIGINT, 130),
+        (IN_AN_IMPORT, signal.SIGTERM, 143),
+    ],
+)
+def test_a_signal_in_a_text_or_an_import_ends_the_command(tmp_path, program, number, status):
+    """After a KeyboardInterrupt in ``exec``, even a caught one, ``python -m`` ends by SIGINT."""
+    (tmp_path / "stopped.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "-m", "stopped", str(int(number))],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert (done.returncode, done.stdout) == (status, "")
+    assert done.stderr == "tightrope: interrupted; nothing was finished\n"

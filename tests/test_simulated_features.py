@@ -124,9 +124,11 @@ def test_a_policy_sees_the_row_that_it_draws():
     assert best["blind"] + 0.05 < rates["resolve"] < best["linear"] + 0.03
 
 
-def test_other_policies_ignore_features():
-    made = problem(rows=50)
-    labels, more = ("ts-lp", "stationary"), {"runs": 2, "backend": "python"}
+@pytest.mark.parametrize("mixed", [False, True])
+def test_other_policies_ignore_features(mixed):
+    made = problem(rows=50, mixed=mixed)
+    labels = ("ts-lp", "stationary", "ucb-alp", "pgd-prices")  # the last two use types
+    more = {"runs": 2, "backend": "python"}
     runs = [simulate(one, labels, budgets=40, **more) for one in (made, made.blind)]
     for label in labels:
         seen, blind = (one[label].normalised_runs for one in runs)

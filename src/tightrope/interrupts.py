@@ -78,5 +78,11 @@ def terminable() -> Iterator[None]:
 
 
 def stopped_status() -> int:
-    """The status of a command that was stopped: 128 plus the signal's number."""
+    """The status of a command that was stopped: 128 plus the signal's number.
+
+    After a KeyboardInterrupt inside ``exec`` of a text, as dataclasses use it, Python would end by
+    the signal SIGINT in place of this status, whether it is caught or not; any other text undoes
+    this.
+    """
+    exec("")
     return 128 + (_signals[0] if _signals else signal.SIGINT)

@@ -6,9 +6,10 @@ import csv
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from tightrope import Controller, FullTable, Resolve, read_log, replay
+from tightrope import Controller, FullTable, Log, Resolve, read_log, replay
 from tightrope.cli import main
 from tightrope.data.fitting import fit
 from tightrope.data.tables import task_of
@@ -132,3 +133,43 @@ def test_the_shell_refuses_features_without_rows_in_one_line(command, table, cap
     error = capsys.readouterr().err.strip()
     assert "must come with --row COLUMN" in error
     assert "\n" not in error
+
+
+VECTORS = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda rows: rows,
+        lambda rows: [tuple(row) for row in rows],
+        lambda rows: pd.DataFrame(rows, index=[7, 8, 9]),
+        lambda rows: np.array(rows, np.float32),
+    ],
+)
+def test_features_may_be_lists_or_a_data_frame(form):
+    outcomes = np.ones((3, 1, 2))
+    made = FullTable(["a"], [], outcomes, contexts=form(VECTORS))
+    assert made.contexts.tolist() == VECTORS
+    made = Log(["a"], [], np.zeros(3, int), outcomes[:, 0].T, contexts=form(VECTORS))
+    assert made.contexts.tolist() == VECTORS
+
+
+def test_names_may_be_a_column_of_a_data_frame():
+    names = pd.Series(["x", "y", "x"], index=[7, 8, 9])
+    assert FullTable(["a"], [], np.ones((3, 1, 2)), contexts=names).contexts == ("x", "y", "x")
+
+
+@pytest.mark.parametrize(
+    ("contexts", "message"),
+    [
+        ("xyx", "contexts = 'xyx': must have one for each row"),
+        (["x", ("y", [1.0]), "x"], r"row 2 has \('y', \[1.0\]\); must be the name of a type"),
+        ([("x", [1.0]), "y", "x"], "row 2 has 'y'; must be a type and its features"),
+        ([[1.0], [1.0, 2.0], [1.0]], r"row 1 has \[1.0\]; must be the name of a type"),
+        (pd.DataFrame({"k": ["x", "y", "x"]}), "contexts = DataFrame: must be columns of numbers"),
+    ],
+)
+def test_contexts_of_several_kinds_are_refused_in_one_line(contexts, message):
+    with pytest.raises(InputError, match=message):
+        FullTable(["a"], [], np.ones((3, 1, 2)), contexts=contexts)

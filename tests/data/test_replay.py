@@ -499,8 +499,15 @@ def test_a_table_in_the_shell(shell, files):
     status, out, err = shell(*command, *own, "100")
     assert status == 0
     assert "compared at a budget of 78" in err
-    status, _, err = shell(*command, *own, "20")
+    status, named, err = shell(*command, *own, "20", "--json")
     assert "compared" not in err
+    without = [word for word in command if word not in ("--penalty", "bad")]
+    share = ("--limit", "few=at most 30% for a")  # a share of pulls has no column
+    status, out, _ = shell(*without, *own, "20", "--json")
+    assert (status, out) == (0, named)
+    assert shell(*without, *share, *own, "20", "--json")[0] == 0
+    status, _, err = shell(*without, "--limit", "late=0.1/pull", *own, "20")
+    assert (status, "no column 'late' (penalty late)" in err) == (2, True)
 
 
 @pytest.mark.parametrize(

@@ -139,6 +139,12 @@ def test_p2_conservation_hard_reserves_the_largest_cost_or_the_known_price(store
     with pytest.raises(WaitError, match="3 pulls in flight"):
         campaign.ask()
     assert start(store, name="two").ask().reserved == 1.0
+    hard = Task(["a"], {"harm": Limit(total=2, hard=True)})
+    campaign = start(store, name="three", task=hard)
+    campaign.ask_many(2)
+    message = "^the rest of the hard limit 'harm' is reserved for 2 pulls in flight; ask again"
+    with pytest.raises(WaitError, match=message):
+        campaign.ask()
 
 
 def test_p2_conservation_an_overrun_is_recorded_in_full_and_pauses(store):

@@ -25,6 +25,7 @@ from tightrope import (
     LyOff,
     LyOn,
     Problem,
+    Resolve,
     Scales,
     Stationary,
     Task,
@@ -353,3 +354,17 @@ def test_one_arm_is_enough():
     problem = Problem([Arm("only", Bernoulli(0.5), Bernoulli(0.5))])
     controller = Controller(problem, LyOn(v=1.0, delta=0.0), 1.0)
     assert controller.ask() == 0
+
+
+@pytest.mark.parametrize("policy", [Resolve(), LyOn()])
+def test_a_limit_in_total_is_one_per_unit_of_cost_with_types_too(policy):
+    """Both controllers decide the same; the second once had no room for the type of a request."""
+    limits = Limit(0.5), Limit(total=20)
+    tasks = [Task(["a", "b"], {"bad": limit}, contexts=["x", "y"]) for limit in limits]
+    first, second = (Controller(task, policy, budget=40, seed=2) for task in tasks)
+    for step in range(30):
+        context = "xy"[step % 3 == 0]
+        arm = first.ask(context=context)
+        assert second.ask(context=context) == arm
+        for one in (first, second):
+            one.tell(arm, cost=0.5, reward=float(arm), penalty=step % 2, context=context)

@@ -209,6 +209,21 @@ def test_restored_is_as_never_stopped(tmp_path, monkeypatch, contexts):
 # Changes, logs and files.
 
 
+@pytest.mark.parametrize("contexts", [PLAIN, MIXED])
+def test_a_policy_that_uses_types_ignores_features(tmp_path, contexts):
+    store = f"{tmp_path}/store.db"
+    campaign = start(store, contexts, policy="ucb-alp")
+    flying = work(campaign, 30)
+    campaign.disconnect()
+    campaign = start(store, contexts, policy="ucb-alp")
+    campaign.void(flying[0])
+    assert campaign.verify().good
+    campaign.change(policy="resolve")
+    work(campaign, 5)
+    assert campaign.verify().good
+    campaign.disconnect()
+
+
 def test_a_new_policy_learns_from_all_requests(any_store):
     campaign = start(any_store, ERASABLE)
     work(campaign, 30)

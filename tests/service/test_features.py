@@ -104,6 +104,9 @@ def test_the_page_shows_what_features_do_and_that_one_drifts(routed):
     assert not any("has changed" in row for _, row in rows[1:])
     assert re.search(r"<div>haiku -[\d.]+ ", dict(rows)["has_code"])
     assert "Add an arm" not in page  # a campaign with features refuses it
+    assert not re.search(r"\de-\d", table)  # as many digits as the band has
+    assert "The best arm depends on the features of each request" in page
+    assert "the best by itself" not in page  # an arm's mean is that of the requests it was given
     banner = re.search(r"<strong>The requests have changed\..*?</p>", page)[0]
     assert re.search(r"length [\d.]+ \([\d.]+ at first\)", banner)
 

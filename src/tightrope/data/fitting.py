@@ -33,6 +33,7 @@ __all__ = [
     "Fitted",
     "arms_of",
     "fit",
+    "own_penalties",
     "problem_of",
     "rows_by_arm",
     "rows_by_type",
@@ -135,10 +136,10 @@ def _penalty_columns(
     """The columns of the penalties: those given, or those with the limits' names."""
     if penalty is not None:
         return penalty_columns(penalty)
-    return {name: name for name in _own_penalties(limits)}
+    return {name: name for name in own_penalties(limits)}
 
 
-def _own_penalties(limits: object) -> list[str]:
+def own_penalties(limits: object) -> list[str]:
     """The names of the limits that have a penalty of their own."""
     if limits is not None and not isinstance(limits, Mapping):
         raise ProblemError(f"limits = {shown(limits)}: must be numbers by name")
@@ -222,7 +223,7 @@ def _problem_of(
             "features: a problem draws every arm's outcome for a request, and this log has one arm"
             " per row; must come with --row COLUMN (row=), or use replay"
         )
-    own = _own_penalties(limits)
+    own = own_penalties(limits)
     for limit in own:
         if limit not in log.penalties:
             known = nearest(str(limit), log.penalties) if log.penalties else "there is none"

@@ -19,7 +19,7 @@ from tightrope.problem.values import Floats, shown
 if TYPE_CHECKING:
     from tightrope.data.tables import FullTable
 
-__all__ = ["Log", "are_vectors", "check_contexts", "has_features", "kinds_of", "types_of"]
+__all__ = ["Log", "are_vectors", "checked_contexts", "has_features", "kinds_of", "types_of"]
 
 
 def are_vectors(contexts: Any) -> bool:
@@ -27,14 +27,39 @@ def are_vectors(contexts: Any) -> bool:
     return isinstance(contexts, np.ndarray) and contexts.ndim == 2
 
 
-def check_contexts(contexts: Any, rows: int, features: Sequence[str] = ()) -> None:
-    """Raise an ``InputError`` unless every row has a context.
+def _is_pair(context: object) -> bool:
+    return isinstance(context, tuple) and len(context) == 2 and isinstance(context[0], str)
+
+
+def _as_vectors(contexts: Any) -> Any:
+    """Features as an array, also from a data frame or rows of numbers; other contexts in a list."""
+    if are_vectors(contexts) or contexts is None:
+        return contexts
+    frame = hasattr(contexts, "columns") and hasattr(contexts, "to_numpy")
+    given = contexts.to_numpy() if frame else contexts
+    given = given if isinstance(given, np.ndarray | list | tuple) else list(given)
+    if not frame and (not len(given) or isinstance(given[0], str) or _is_pair(given[0])):
+        return given
+    try:
+        made = np.array(given, np.float64)
+    except (TypeError, ValueError):
+        made = np.empty(0)
+    if frame and made.ndim != 2:
+        raise InputError(f"contexts = {type(contexts).__name__}: must be columns of numbers")
+    return made if made.ndim == 2 else given
+
+
+def checked_contexts(contexts: Any, rows: int, features: Sequence[str] = ()) -> Any:
+    """The contexts; raises an ``InputError`` unless every row has one.
 
     It is the name of a type, a row of an array of features, or a pair of both. ``features``: the
     names of the features, if they have names.
     """
+    if isinstance(contexts, str):
+        raise InputError(f"contexts = {shown(contexts)}: must have one for each row")
+    contexts = _as_vectors(contexts)
     if contexts is None and not features:
-        return
+        return None
     if contexts is None or len(contexts) != rows:
         count = 0 if contexts is None else len(contexts)
         raise InputError(f"contexts: {count} must be {rows}, one for each row")
@@ -45,12 +70,13 @@ def check_contexts(contexts: Any, rows: int, features: Sequence[str] = ()) -> No
             row, place = np.argwhere(~np.isfinite(contexts))[0].tolist()
             what = f"row {row + 1}, feature {place + 1} = {contexts[row, place]:g}"
             raise InputError(f"contexts: {what}: must be a finite number")
-        return
-    for row, name in enumerate(contexts, start=1):
-        if isinstance(name, tuple) and len(name) == 2:
-            continue
-        if not isinstance(name, str) or not name:
-            raise InputError(f"contexts: row {row} has {shown(name)}; must be the name of a type")
+        return contexts
+    pairs = rows > 0 and _is_pair(contexts[0])
+    for row, one in enumerate(contexts, start=1):
+        if not (_is_pair(one) if pairs else isinstance(one, str) and one):
+            allowed = "a type and its features" if pairs else "the name of a type"
+            raise InputError(f"contexts: row {row} has {shown(one)}; must be {allowed}")
+    return contexts
 
 
 def has_features(data: Log | FullTable) -> bool:
@@ -108,7 +134,8 @@ class Log:
             raise InputError(f"outcomes: shape {self.outcomes.shape} must {allowed}")
         if self.propensity is not None and self.propensity.shape != (rows,):
             raise InputError(f"propensity: shape {self.propensity.shape} must be {(rows,)}")
-        check_contexts(self.contexts, rows, self.features)
+        made = checked_contexts(self.contexts, rows, self.features)
+        object.__setattr__(self, "contexts", made)
 
     def __len__(self) -> int:
         return len(self.chosen)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tightrope.data.columns import sort_key
 from tightrope.data.fitting import arms_of, scales_of
 from tightrope.data.fitting import problem_of as problem_of_log
-from tightrope.data.log import Log, are_vectors, check_contexts, types_of
+from tightrope.data.log import Log, are_vectors, checked_contexts, types_of
 from tightrope.errors import InputError
 from tightrope.problem import Features, Mixed, Problem, Scales, Task, Types
 from tightrope.problem.features import RowFeatures
@@ -58,9 +58,10 @@ class FullTable:
         chosen = np.tile(np.arange(len(self.arms)), len(found))
         require_outcomes(self, found.reshape(-1, inner[1]), rows, chosen)
         object.__setattr__(self, "outcomes", found)
-        if self.contexts is not None and not are_vectors(self.contexts):
-            object.__setattr__(self, "contexts", tuple(self.contexts))
-        check_contexts(self.contexts, len(found), self.features)
+        contexts = checked_contexts(self.contexts, len(found), self.features)
+        if contexts is not None and not are_vectors(contexts):
+            contexts = tuple(contexts)
+        object.__setattr__(self, "contexts", contexts)
 
     def lines(self) -> tuple[npt.NDArray[np.int64], Floats, Any, None]:
         """Of every row and arm the arm, the outcomes [n K, 2 + M], the context; no propensity."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from typing import Any, cast
 
 import numpy as np
@@ -13,16 +14,19 @@ import numpy.typing as npt
 from tightrope.errors import InputError, nearest
 from tightrope.policies.base import Policy
 from tightrope.policies.naming import parse_policy
-from tightrope.problem import Problem, Task, check_budget
+from tightrope.policies.state import record_fields
+from tightrope.problem import Known, Problem, Task, check_budget
 from tightrope.problem.ready import load_problem
 from tightrope.problem.values import shown
 
 __all__ = [
     "Policies",
     "Problems",
+    "as_seeing",
     "budget_list",
     "bytes_per_run",
     "cluster_address",
+    "fitted_policy",
     "named_policies",
     "named_problems",
     "one_of",
@@ -35,6 +39,7 @@ __all__ = [
 
 Problems = Iterable[str | Problem] | Mapping[str, str | Problem]
 Policies = str | Policy | Iterable[str | Policy] | Mapping[str, str | Policy]
+CONTEXT = "models.context"  # the field of a ``Scratch`` that gets the features of a request
 RUN_BYTES = 1000  # memory per unit of work besides its results
 MOST_THREADS = 1024
 
@@ -152,6 +157,22 @@ def _memory() -> int:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, OSError, ValueError):
         return 2**36
+
+
+def fitted_policy(policy: Policy, known: Known) -> Policy:
+    """The policy that runs in its place for this task."""
+    return as_seeing(policy.for_task(known), known)
+
+
+def as_seeing(policy: Policy, known: Known) -> Policy:
+    """The policy; one without room for the features of requests runs as without contexts."""
+    if not policy.contextual or not known.feature_columns:
+        return policy
+    if CONTEXT in dict(record_fields(policy.Scratch)):  # type: ignore[attr-defined]
+        return policy
+    blind = copy(policy)
+    blind.__dict__["contextual"] = False
+    return blind
 
 
 def seed_number(seed: int) -> int:

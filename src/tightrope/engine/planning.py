@@ -11,7 +11,7 @@ import numpy as np
 
 from tightrope.callers import warn_caller
 from tightrope.compiled.functions import COMPILE_ERRORS
-from tightrope.engine.arguments import one_of, thread_count
+from tightrope.engine.arguments import fitted_policy, one_of, thread_count
 from tightrope.engine.backend import ENGINES, Numbers, plan_of
 from tightrope.engine.delays import AT_ONCE, Delays
 from tightrope.engine.job import Job
@@ -75,7 +75,7 @@ def plan_jobs(
     jobs = {}
     at_budgets = {budget: problem.at(budget) for budget in budgets}
     for label, given in policies.items():
-        policy = given.for_task(problem)
+        policy = fitted_policy(given, problem)
         for budget, there in at_budgets.items():
             scaled = budget / problem.scales.cost
             jobs[label, budget] = Job(

@@ -103,8 +103,15 @@ class MovingRun(LiveRun):
             self._flight[arm] -= 1.0
             self._asides -= 1
 
-    def void(self, arm: int | str) -> None:
-        """Cancel a pull of ``arm`` that was asked for and not made."""
+    @staticmethod
+    def _require_no(context: object) -> None:
+        if context is not None:
+            allowed = "must be left out; the task has no types (Task(contexts=...))"
+            raise InputError(f"context = {shown(context)}: {allowed}")
+
+    def void(self, arm: int | str, *, context: object = None) -> None:
+        """Cancel a pull of ``arm`` that was not made; ``context``: that of ``ask``."""
+        self._require_no(context)
         self._void(self.number_of(arm), arm)
 
     def _void(self, row: int, arm: int | str) -> None:

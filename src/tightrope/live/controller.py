@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.callers import also_called
-from tightrope.engine.arguments import seed_number
+from tightrope.engine.arguments import fitted_policy, seed_number
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.errors import ExhaustedError, InputError
 from tightrope.kernels.live import NOTHING, REFUSED
@@ -105,7 +105,7 @@ class Controller(MovingRun):
         if not isinstance(policy, Policy):
             raise InputError(f"policy = {shown(policy)}: must be a policy, such as LyOn()")
         task.normal_budget(budget)
-        seed, policy = seed_number(seed), policy.for_task(task)
+        seed, policy = seed_number(seed), fitted_policy(policy, task)
         known = task.over_rows if policy.contextual else task
         state = new_state(known, policy, budget)
         if isinstance(task, Problem):
@@ -145,9 +145,7 @@ class Controller(MovingRun):
             or eligible is not None
             or context is not None
         ):
-            if context is not None:
-                allowed = "must be left out; the task has no types (Task(contexts=...))"
-                raise InputError(f"context = {shown(context)}: {allowed}")
+            self._require_no(context)
             return self._ask_row(eligible)
         self._alone = arm
         return arm
@@ -247,15 +245,18 @@ class Controller(MovingRun):
         cost: float | None = None,
         reward: float | None = None,
         penalty: Penalty = None,
+        *,
+        context: object = None,
     ) -> None:
         """Report the cost, reward and penalties of a pull of ``arm`` (its number or name).
 
         ``penalty``: one number, one for each limit in order, or a mapping by the limits' names.
         Known outcomes can be left out; if reported, they must agree with the task. An outcome above
-        a growing scale makes the scale grow.
+        a growing scale makes the scale grow. ``context``: that of ``ask``.
         """
         if (
             self._usual
+            and context is None
             and arm.__class__ is int
             and cost.__class__ in PLAIN
             and reward.__class__ in PLAIN
@@ -273,6 +274,7 @@ class Controller(MovingRun):
                 elif self._asides:
                     self._land(arm)
                 return
+        self._require_no(context)
         if self._only is None or not self._told_briefly(arm, cost, reward, penalty):
             self._tell_any(arm, cost, reward, penalty)
 

@@ -323,21 +323,15 @@ class Core:
                     at = even if settings.per_day is None else min(even, at)
             return WaitError(f"no budget is released before {when(at).isoformat()}", when(at))
         if ledger.tickets and settings.reserves:
-            return WaitError(
-                f"the remaining budget is reserved for {len(ledger.tickets)} pulls in flight; "
-                "ask again after one of them is reported"
-            )
+            flying = f"{len(ledger.tickets)} pulls in flight; ask again after one is reported"
+            rest = ledger.scarce(self._reserved[arm] for arm in self.controller.left).title
+            return WaitError(f"the rest of the {rest} is reserved for {flying}")
         return self._exhausted()
 
     def _exhausted(self) -> ExhaustedError:
-        left = [self._reserved[arm] for arm in self.controller.left]
-        least = [min(column) for column in zip(*left, strict=True)]
-        for account, need in zip(self.ledger.accounts, least, strict=True):
-            if account.free < need or account.spent > account.budget:
-                break
-        what = "budget" if account.name == "cost" else f"hard limit {account.name!r}"
+        account = self.ledger.scarce(self._reserved[arm] for arm in self.controller.left)
         spent, budget = account.amount(account.spent), account.amount(account.budget)
-        return ExhaustedError(f"{what} = {budget:g}: {spent:g} is spent; no pull is left")
+        return ExhaustedError(f"{account.title} = {budget:g}: {spent:g} is spent; no pull is left")
 
     @property
     def exhausted(self) -> bool:

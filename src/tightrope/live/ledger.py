@@ -62,6 +62,11 @@ class Account:
         self.up, self.down = 10.0 ** max(self.digits, 0), 10.0 ** max(-self.digits, 0)
 
     @property
+    def title(self) -> str:
+        """What it is in messages."""
+        return "budget" if self.name == "cost" else f"hard limit {self.name!r}"
+
+    @property
     def free(self) -> int:
         """The money neither spent nor reserved; negative after an overrun."""
         return self.budget - self.spent - self.reserved
@@ -165,6 +170,13 @@ class Ledger:
     doubtful: list[str] = field(default_factory=list)  # uncertain tickets of a restored store
     types: dict[str, TypeCounts] = field(default_factory=dict)  # of requests, by name
     due: list[tuple[int, str]] = field(default_factory=list, compare=False)  # a heap by expiry
+
+    def scarce(self, reserved: Iterable[Sequence[int]]) -> Account:
+        """The first account with too little for any arm; ``reserved``: what each arm takes."""
+        for account, needs in zip(self.accounts, zip(*reserved, strict=True), strict=True):
+            if account.free < min(needs) or account.spent > account.budget:
+                break
+        return account
 
     def follow(self, event: Event) -> Open | None:
         """Apply an event; returns the ticket in flight that it closed."""

@@ -20,6 +20,7 @@ from tightrope.errors import InputError
 from tightrope.kernels.run_state import RunState
 from tightrope.kernels.spec import CHOICE
 from tightrope.live.rebuild import renew_terms
+from tightrope.names import listed
 from tightrope.policies.base import IndexPolicy, Policy, net_sum
 from tightrope.problem import Task, Types
 from tightrope.problem.values import shown
@@ -111,7 +112,7 @@ def rows_of_past(past: PastData, task: Task) -> tuple[npt.NDArray[np.int64], Flo
     names = list(task.names)
     for name in past.arms:
         if name not in names:
-            raise InputError(f"learn_from: its arm {name!r} must be one of {', '.join(names)}")
+            raise InputError(f"learn_from: its arm {name!r} must be one of {listed(names, 8)}")
     for name in task.told_names:
         if name not in past.penalties:
             raise InputError(f"learn_from: has no penalty {name!r}, which the task limits")
@@ -138,6 +139,9 @@ def past_sums(past: PastData, task: Task, weight: float) -> list[PastSums]:
     if not isinstance(task.contexts, Types) or contexts is None:
         names, kinds = [None], np.zeros(len(arms), np.int64)
     else:
+        if wrong := [one for one in contexts if not isinstance(one, str)]:
+            allowed = "must be a name; the task has types"
+            raise InputError(f"learn_from: context = {shown(wrong[0])}: {allowed}")
         names = list(dict.fromkeys(contexts))
         kinds = np.array([names.index(name) for name in contexts], np.int64)
     rows, count = kinds * task.arm_count + arms, len(names) * task.arm_count

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.engine.arguments import as_seeing
 from tightrope.errors import InputError
 from tightrope.kernels.aligned import aligned_copy
 from tightrope.kernels.run_state import RunState
@@ -109,6 +110,7 @@ def _unpacked(
     found, (_, name) = policy or _policy(head), head["policy"]
     if type(found).__qualname__ != name:  # one made before a promise was possible continues
         found = found.for_task(task)
+    found = as_seeing(found, task)
     if found.contextual:
         task = task.over_rows
     given = type(found).__qualname__

@@ -59,13 +59,15 @@ class SpacedController(GridController):
         cost: float | None = None,
         reward: float | None = None,
         penalty: Penalty = None,
+        *,
+        context: object = None,
     ) -> None:
         """Report the outcomes of a number; they count for the nearest point of the grid."""
-        super().tell(self.space.number_of(arm), cost, reward, penalty)
+        super().tell(self.space.number_of(arm), cost, reward, penalty, context=context)
 
-    def void(self, arm: Any) -> None:
+    def void(self, arm: Any, *, context: object = None) -> None:
         """Cancel a number that was asked for and not used."""
-        super().void(self.space.number_of(arm))
+        super().void(self.space.number_of(arm), context=context)
 
     def arm_name(self, arm: Any) -> str:
         """The name of the nearest point of the grid."""

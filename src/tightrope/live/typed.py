@@ -182,7 +182,7 @@ class TypedController(Controller):
         reward: float | None = None,
         penalty: Penalty = None,
         *,
-        context: str | None = None,
+        context: Any = None,
     ) -> None:
         """As ``Controller.tell``; ``context`` may be left out where only one is possible."""
         if (
@@ -203,28 +203,30 @@ class TypedController(Controller):
         """As ``Controller.tell_row``."""
         super().tell_row(self._told_row(arm, context), row)
 
-    def void(self, arm: int | str, *, context: str | None = None) -> None:
+    def void(self, arm: int | str, *, context: object = None) -> None:
         """As ``Controller.void``."""
         self._void(self._told_row(arm, context), arm)
 
-    def _told_row(self, arm: int | str, context: str | None) -> int:
+    def _told_row(self, arm: int | str, context: object) -> int:
         """The row that a report is about."""
         number = self.number_of(arm)
         if not self._aware:
             return number
-        if context is not None or self.types.missing is not None:
+        if context is not None:
             return self._row(number, context)
         if self._alone >= 0 and self._alone % self._arms == number and not self._asides:
             return self._alone
         self._count_alone()
         open_rows = [row for row in range(number, self._count, self._arms) if self._flight[row]]
-        if len(open_rows) != 1:
+        if len(open_rows) == 1:
+            return open_rows[0]
+        if self.types.missing is None:
             name = self.arm_name(number)
             came = ", ".join(repr(self.type_names[row // self._arms]) for row in open_rows)
             allowed = f"must be one of {came}, whose pulls of {name!r} are in flight"
             allowed = allowed if came else f"must be given: no pull of {name!r} is in flight"
             raise InputError(f"context is missing; {allowed}")
-        return open_rows[0]
+        return self._row(number, None)
 
     def _past_row(self, one: PastSums) -> int:
         """The row that sums of a log are about: their arm, for their type."""

@@ -197,7 +197,9 @@ class Mixed:
     def rows(self, contexts: Iterable[object]) -> Columns:
         """The columns of many contexts, [n, columns - 1]."""
         if isinstance(contexts, np.ndarray) and contexts.shape[1:] == (self.columns - 1,):
-            return np.asarray(contexts, np.float32)  # they are columns already
+            kinds = contexts[:, self.features.count :]
+            if np.isin(kinds, (0, 1)).all() and (kinds.sum(axis=1) == 1).all():
+                return np.asarray(contexts, np.float32)  # they are columns already
         made = [self.row(one) for one in contexts]
         return np.array(made, np.float32).reshape(-1, self.columns - 1)
 

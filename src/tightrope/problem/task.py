@@ -200,6 +200,8 @@ class Task(Known):
         """
         if not self.depends_on_budget:
             return self
+        if self.whole is not self:
+            return self.whole.at(budget).over_rows
         limits = [limit.at(budget).short for limit in self.limit_kinds]
         made = self._with(limits=Named(dict(zip(self.limit_names, limits, strict=True))))
         made._check_limits()

@@ -26,7 +26,7 @@ class Recorded:
     arm COLUMN: column with the arm that was pulled
     cost: column with the cost, or one number for all rows
     reward: column with the reward, or one number for all rows
-    penalty COLUMN: column with a penalty
+    penalty COLUMN: column with a penalty; default the names of the limits
     propensity COLUMN: column with the probability of the logged choice, in (0, 1]
     context COLUMN: column with the type of the request, such as a country
     features: columns of numbers that describe the request
@@ -61,8 +61,9 @@ class Recorded:
             option = "--drop-missing" if self.drop_missing else "--without"
             raise InputError(f"{option}: must not come with --row; a table has no gaps")
 
-    def read(self, path: str) -> tightrope.Log | tightrope.FullTable:
+    def read(self, path: str, limits: dict[str, Any]) -> tightrope.Log | tightrope.FullTable:
         """The log, or the table, in the file."""
+        from tightrope.data.fitting import own_penalties
         from tightrope.data.offpolicy import equally_likely
         from tightrope.data.reading import read_rows
         from tightrope.data.replays import require_names
@@ -72,6 +73,7 @@ class Recorded:
             require_names(tightrope.Interval(*self.interval, name=self.arm))
         others = ("interval", "row", "uniform", "without")
         columns = {key: value for key, value in vars(self).items() if key not in others}
+        columns["penalty"] = self.penalty or own_penalties(limits)
         log = tightrope.read_log(path, **columns | {"features": self.features or ()})
         if self.row is not None:
             return tightrope.FullTable.from_long(read_rows(path, self.row), log)
@@ -101,12 +103,12 @@ def replay(
     Policies that break a limit come last, in red.
 
     tightrope replay log.csv --arm model --cost usd --reward score \
-        --penalty bad --limit bad=5%/pull --propensity chance \
+        --limit bad=5%/pull --propensity chance \
         --policy resolve --policy lyon --budget 50 \
         --mixture haiku=0.3,sonnet=0.7
     tightrope replay june.csv --arm model --cost usd --reward score --uniform \
         --policy resolve --budget 50 --learn-from may.csv --weight 0.3
-    tightrope replay table.csv --row prompt --arm model --cost 1 --reward score --penalty usd \
+    tightrope replay table.csv --row prompt --arm model --cost 1 --reward score \
         --features length,has_code --limit usd=0.002/pull --policy resolve --budget 900
 
     log: a CSV or Parquet file with a line per pull
@@ -130,8 +132,8 @@ def replay(
         raise InputError("replay: nothing to do; must have --policy with --budget, or --mixture")
     if policy and budget is None:
         raise InputError("--budget: is missing; must be given with --policy, in units of cost")
-    data = recorded.read(log)
-    past = learned(None if learn_from is None else recorded.read(learn_from), weight)
+    data = recorded.read(log, limits)
+    past = learned(None if learn_from is None else recorded.read(learn_from, limits), weight)
     estimates = [evaluate_mixture(data, _by_type(data, one), least=least) for one in mixtures]
     found = None
     if policy and budget is not None:

@@ -8,8 +8,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, redi
 from typing import TYPE_CHECKING, Any
 
 import tightrope
-from tightrope.errors import InputError
+from tightrope.errors import InfeasibleError, InputError, PolicyError
 from tightrope.interrupts import stopped_status
+from tightrope.names import one_line
 from tightrope.shell.files import keep
 from tightrope.shell.options import (
     Budgets,
@@ -51,7 +52,7 @@ def simulate(
     tightrope simulate paper --policy resolve --policy lyon --budget 1000
     tightrope simulate mine.toml --budget 50 --budget 500 --runs 4000 --save runs.npz
 
-    policy: default lyoff, lyon and stationary
+    policy: default those of lyoff, lyon and stationary that fit the problems
     delay N|DISTRIBUTION: report an outcome N decisions later, or after a random number of
         decisions such as '{ uniform = [0, 100] }'
     lost SHARE: share of the outcomes that are never reported
@@ -64,7 +65,7 @@ def simulate(
         with redirect_stdout(sys.stderr):  # a user's policy may print
             found = tightrope.simulate(
                 problem,
-                policy or POLICIES,
+                policy or _fitting(problem, budget),
                 budgets=budget,
                 **effort.given,
                 threads=threads,
@@ -83,6 +84,24 @@ def simulate(
     print_rows(rows, json)
     status = _status(list(found.values()), effort.runs, folder)
     return status if saved else 1
+
+
+def _fitting(problems: Sequence[str], budgets: Sequence[float]) -> list[str]:
+    """The default policies that can run on every problem; a line names each of the others."""
+    from tightrope.policies.base import set_up
+
+    loaded, fitting = [tightrope.load_problem(one) for one in problems], []
+    for name in POLICIES:
+        try:
+            for one in loaded:
+                policy = tightrope.parse_policy(name).for_task(one)
+                for budget in budgets:
+                    set_up(policy, one, one.normal_budget(budget))
+        except (InfeasibleError, PolicyError) as error:
+            say(f"{name} is left out: {one_line(error)}")
+        else:
+            fitting.append(name)
+    return fitting
 
 
 def _folder(

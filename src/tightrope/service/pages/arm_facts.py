@@ -13,7 +13,7 @@ from tightrope.formats import NOTHING, Money, count, number, percent
 from tightrope.problem import Interval, Task
 from tightrope.service.pages.curves import Floats, Totals, mean_band, shares
 from tightrope.service.pages.history import View
-from tightrope.service.pages.mixture import VIEWS, best_of, colours_of, ranking
+from tightrope.service.pages.mixture import VIEWS, best_of, by_features, colours_of, ranking
 from tightrope.service.pages.rate_words import RateWords
 
 __all__ = [
@@ -117,7 +117,8 @@ def best_arm(view: View) -> BestArm:
     """The arm with the largest share of the best mixture, and its shares."""
     mixture = best_of(view)
     if mixture is None:
-        return BestArm("none" if view.status["told"] else NOTHING, best_text(view))
+        none = "varies" if by_features(view) else "none"
+        return BestArm(none if view.status["told"] else NOTHING, best_text(view))
     k = ranking(view)[0]
     recent = percent(_recent(view)[k])
     only = mixture[1][k] >= 1.0 - LEAST_SHARE
@@ -130,6 +131,8 @@ def best_text(view: View) -> str:
     mixture = best_of(view)
     if not view.status["told"]:
         return "no reports yet"
+    if by_features(view):
+        return "the best arm depends on the features of each request"
     if mixture is None:
         return "no mixture of the arms keeps the limits, by the means so far"
     return mixture_text(view, mixture[1])

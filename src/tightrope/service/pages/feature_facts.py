@@ -6,7 +6,7 @@ from functools import lru_cache
 from math import inf
 from typing import NamedTuple
 
-from tightrope.formats import NOTHING, number
+from tightrope.formats import NOTHING, number, with_reach
 from tightrope.live.featured import FeatureEffect
 from tightrope.live.status import StatusFeature
 from tightrope.service.pages.history import View
@@ -41,9 +41,15 @@ def _arms(view: View, effects: list[FeatureEffect], outcome: str) -> list[Effect
     mine = [one for one in effects if one.outcome == outcome and one.band > 0.0]
     surest = sorted(mine, key=_sure, reverse=True)[:MOST_NAMED]
     return [
-        EffectFacts(one.arm, number(one.effect, 2, "+"), number(one.band, 2), _sure(one) > 0.0)
+        EffectFacts(one.arm, *_with_band(one), _sure(one) > 0.0)
         for one in sorted(surest, key=lambda one: view.task.names.index(one.arm))
     ]
+
+
+def _with_band(one: FeatureEffect) -> tuple[str, str]:
+    """An effect and its band, with two digits of the latter."""
+    effect, _, band = with_reach(one.effect, one.band, "+").partition(" ± ")
+    return effect, band
 
 
 def _mean(value: float | None) -> str:

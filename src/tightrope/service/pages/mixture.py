@@ -12,7 +12,10 @@ from tightrope.live.status import StatusType
 from tightrope.problem.tables import Moments
 from tightrope.service.pages.history import View
 
-__all__ = ["MOST_ARMS", "VIEWS", "best_by_type", "best_of", "colours_of", "ranking", "types_of"]
+__all__ = [
+    "MOST_ARMS", "VIEWS",
+    "best_by_type", "best_of", "by_features", "colours_of", "ranking", "types_of",
+]  # fmt: skip
 
 VIEWS = 64  # views whose numbers are kept for the next request
 MOST_ARMS = 7  # arms with a colour of their own; the others share one
@@ -21,14 +24,20 @@ MOST_TYPES = 64  # types of the best mixture: the most frequent
 Floats = npt.NDArray[np.float64]
 
 
+def by_features(view: View) -> bool:
+    """Whether the policy chooses by the features of requests."""
+    return bool(view.status.get("features"))
+
+
 @lru_cache(maxsize=VIEWS)
 def best_of(view: View) -> tuple[float, list[float]] | None:
     """The best mixture by the means so far: its reward per unit of cost, shares of pulls [K].
 
     If the policy uses the types of requests, it is the best mixture of each type, over all types.
+    There is none if it uses features: the means of an arm are those of the requests it was given.
     """
     own = _known_arms(view)
-    if not own:
+    if not own or by_features(view):
         return None
     if view.means_by_type:
         found = _typed_mixture(view)

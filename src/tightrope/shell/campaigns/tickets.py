@@ -94,13 +94,17 @@ def create(
     task FILE: a task's or problem's TOML file, or a ready problem's name
     budget B: budget in the task's unit of cost
     policy: default resolve
-    types NAME,...: types of requests, which ask --context names; default those of the task
+    types NAME,...: types of requests, which ask --context names, beside the features of the task;
+        default those of the task
     """
+    from tightrope.problem import Mixed
     from tightrope.problem.ready import load_task
 
     known = load_task(task)
     if types is not None:
-        known = replace(known, contexts=types_of(types))
+        kinds, given = types_of(types), known.contexts
+        pairs = Mixed(kinds, getattr(given, "features", given)) if known.feature_columns else kinds
+        known = replace(known, contexts=pairs)
     wanted = {"task": known, "budget": budget, "policy": policy, **vars(terms)}
     wanted |= learned(past_of(learn_from, columns, known), weight)
     name = at.campaign
