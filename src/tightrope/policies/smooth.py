@@ -16,7 +16,13 @@ from typing import Annotated, Any, ClassVar, NamedTuple, cast
 from tightrope.policies.base import Constants, Policy, Setup
 from tightrope.policies.parts.beliefs import Arms
 from tightrope.policies.parts.mixture import Mixture, Program
-from tightrope.policies.parts.splines import Curves, begin_curves, draw_curves, fit_curves
+from tightrope.policies.parts.splines import (
+    Curves,
+    begin_curves,
+    draw_curves,
+    fit_curves,
+    shape_of_grid,
+)
 from tightrope.policies.resolve import (
     Resolve,
     decide_for_many,
@@ -95,9 +101,10 @@ class SmoothResolve(Resolve):
         noise, limited = noise_left(state, scratch), len(state.limits)
         wide = widened(noise, words)
         draw_curves(constants, state, scratch.arms, scratch.curves, words[0], wide, limited)
+        apart = shape_of_grid(constants)[0]  # what is learned of a curve are its splines' weights
         if limited == 1:
-            return decide_for_one(constants, state, scratch, words, noise)
-        return decide_for_many(constants, state, scratch, words, noise)
+            return decide_for_one(constants, state, scratch, words, noise, apart)
+        return decide_for_many(constants, state, scratch, words, noise, apart)
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:

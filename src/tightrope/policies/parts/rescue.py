@@ -131,16 +131,23 @@ def chance_owed(limit: float, promised: float, rate: float, low: float) -> float
 
 
 def be_hopeful(
-    constants: Constants, state: State, arms: Arms, budget: float, ahead: float, limited: int
+    constants: Constants,
+    state: State,
+    arms: Arms,
+    budget: float,
+    ahead: float,
+    limited: int,
+    apart: int = 0,
 ) -> None:
     """Replace the drawn penalty rates by the lowest plausible ones.
 
     Drawn or cautious rates lock on to a well-known arm above the limit while another arm may be
     below it. The more cost is ahead, relative to the cost behind an arm's estimate, the less likely
-    a rate may be that is tried. ``budget``: at the start.
+    a rate may be that is tried. ``budget``: at the start. ``apart``: the number of arms that must
+    be learned separately; 0 for all.
     """
     for m in range(limited):
-        each = ahead * _patience(constants, state, arms, m, budget)
+        each = ahead * _patience(constants, state, arms, m, budget, apart)
         for row in range(len(arms.cost)):
             _hope(arms, row, row * limited + m, each)
 
@@ -159,7 +166,9 @@ def _hope(arms: Arms, row: int, at: int, each: float) -> None:
     arms.penalty[at] = max(least, 0.0)
 
 
-def _patience(constants: Constants, state: State, arms: Arms, m: int, budget: float) -> float:
+def _patience(
+    constants: Constants, state: State, arms: Arms, m: int, budget: float, apart: int
+) -> float:
     """The factor on the odds of a rate that is tried, by the penalties allowed per arm.
 
     Arms that differ by little take long to distinguish. If the limit allows many penalties, there
@@ -175,9 +184,10 @@ def _patience(constants: Constants, state: State, arms: Arms, m: int, budget: fl
         allowed *= base * count / cost
     elif base < 0.0:  # rewards are random like penalties
         allowed *= -base * reward / (cost * (1.0 - base * limit))
-    each: float = allowed / (PATIENT * count)
+    apart = count if apart == 0 else apart
+    each: float = allowed / (PATIENT * apart)
     most = math.exp(0.25 * constants[0] * constants[0])
-    return max(min(each * each * each, most), 1.0 / math.sqrt(count))
+    return max(min(each * each * each, most), 1.0 / math.sqrt(apart))
 
 
 def plausible_rate(rate: float, deviation: float, odds: float) -> float:
