@@ -3,12 +3,14 @@
     python -m benchmarks.intervals [--policy resolve] [--budget 1000 ...] [--problem step ...]
                                    [--grid 5 ...] [--steps 200000] [--csv FILE]
     python -m benchmarks.intervals --problem campaign --grid 3 5 7    # two numbers
+    python -m benchmarks.intervals --problem segments     # requests with types
     python -m benchmarks.intervals --error                # what the 101 points miss
 
-Six problems over numbers in [0, 1], and one over two numbers. ``interval`` is the policy with the
-interval (or the box); ``5``, ``10``, ``20`` and ``50`` is the policy with as many equally spaced
-arms along a side. For each: the reward in percent of the best stationary mixture over the interval,
-its standard error, and by how much the mean penalty exceeds the limit, in percent of the limit.
+Six problems over numbers in [0, 1], one over two numbers, and one with four types of requests.
+``interval`` is the policy with the interval (or the box); ``5``, ``10``, ``20`` and ``50`` is the
+policy with as many equally spaced arms along a side. For each: the reward in percent of the best
+stationary mixture over the interval, its standard error, and by how much the mean penalty exceeds
+the limit, in percent of the limit.
 ``--steps``: pulls per problem, budget and policy, in at least four runs.
 """
 
@@ -18,10 +20,11 @@ import argparse
 import csv
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -53,11 +56,21 @@ SEED = 1
 
 @dataclass(frozen=True)
 class Case:
-    """A problem over [0, 1], or over two such numbers: the arm of a number, and the limit."""
+    """A problem over [0, 1], or over two such numbers: the arm of a number, and the limit.
+
+    With ``types``, how often each comes, the arm is for the type that is its last argument.
+    """
 
     arm: Callable[..., Arm]
     limit: Limit
     sides: int = 1
+    types: Mapping[str, float] | None = None
+
+    def of(self, made: Callable[[Callable[..., Arm]], Any]) -> Any:
+        """What is made of the arm; by type where there are types."""
+        if self.types is None:
+            return made(self.arm)
+        return {name: made(lambda *x, of=name: self.arm(*x, of)) for name in self.types}
 
 
 def _auction(win: float, price: float, *, second: bool) -> Arm:
@@ -111,6 +124,21 @@ def campaign(price: float, effort: float) -> Arm:
     return Arm("both", Constant(1), TwoPoint(0, price, sold), Bernoulli(complaint))
 
 
+def segment(price: float, name: str) -> Arm:
+    """As pricing; segments have other prices at which half of them buy, and complain otherwise."""
+    half, annoyed = SEGMENTS[name]
+    sold = 1.0 / (1.0 + math.exp(9.0 * (price - half)))
+    complaint = Bernoulli(0.01 + annoyed * price**2)
+    return Arm("price", Constant(1), TwoPoint(0, price, sold), complaint)
+
+
+SEGMENTS = {
+    "student": (0.4, 0.3),
+    "family": (0.55, 0.2),
+    "single": (0.7, 0.15),
+    "firm": (0.85, 0.1),
+}
+
 PROBLEMS = {
     "second price": Case(second_price, Limit(1.2, per="reward")),
     "first price": Case(first_price, Limit(2.0, per="reward")),
@@ -120,7 +148,9 @@ PROBLEMS = {
     "flat": Case(flat, Limit(0.1, per="pull")),
 }
 IN_A_BOX = {"campaign": Case(campaign, Limit(0.06, per="pull"), sides=2)}
-CASES = PROBLEMS | IN_A_BOX
+SHARES = {"student": 4, "family": 3, "single": 2, "firm": 1}
+WITH_TYPES = {"segments": Case(segment, Limit(0.04, per="pull"), types=SHARES)}
+CASES = PROBLEMS | IN_A_BOX | WITH_TYPES
 
 
 def over_interval(case: Case, points: int | None = None) -> Problem:
@@ -128,14 +158,17 @@ def over_interval(case: Case, points: int | None = None) -> Problem:
     space: Interval | Box = Interval(0.0, 1.0, "number", points)
     if case.sides == 2:
         space = Box({"price": (0.0, 1.0), "effort": (0.0, 1.0)}, points)
-    return Problem(space, arm=case.arm, limits={"bad": case.limit})
+    arm = case.of(lambda arm: arm)
+    return Problem(space, arm=arm, limits={"bad": case.limit}, contexts=case.types)
 
 
 def on_grid(case: Case, count: int) -> Problem:
     """The problem with equally spaced arms alone, so many along a side."""
-    places = product(np.linspace(0, 1, count).tolist(), repeat=case.sides)
-    arms = [replace(case.arm(*x), name=", ".join(f"{one:.4g}" for one in x)) for x in places]
-    return Problem(arms, limits={"bad": case.limit})
+    places = list(product(np.linspace(0, 1, count).tolist(), repeat=case.sides))
+    names = [", ".join(f"{one:.4g}" for one in x) for x in places]
+    named = list(zip(places, names, strict=True))
+    arms = case.of(lambda arm: [replace(arm(*x), name=name) for x, name in named])
+    return Problem(arms, limits={"bad": case.limit}, contexts=case.types)
 
 
 @cache

@@ -109,7 +109,7 @@ def test_smoothness_is_the_most_likely_one():
 def test_a_late_run_does_not_stay_at_a_bid_of_zero():
     """A bid of 0 wins nothing, so it cannot make up for a penalty: most runs try other bids."""
     problem = over_interval(PROBLEMS["first price"])
-    with pytest.warns(UserWarning):  # the budget is small for the risk
+    with pytest.warns(UserWarning, match="risk"):
         results = simulate(problem, [Resolve(risk=0.01)], budgets=[1000], runs=40, seed=1)
     pulls = results["resolve:risk=0.01"].runs.pulls.reshape(40, -1)
     near_zero = pulls[:, :6].sum(axis=1) / pulls.sum(axis=1)

@@ -1,7 +1,8 @@
 """Controllers whose arms are numbers: ``ask()`` returns a number, ``tell(1.37, ...)`` takes one.
 
 Everything below these classes sees the points of the grid as arms. A campaign stores the places of
-points, from 0, and uses a :class:`PointController`.
+points, from 0, and uses a :class:`PointController`. With types of requests, each class also takes
+the ``context`` of a :class:`~tightrope.live.typed.TypedController`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import Any, cast
 
 from tightrope.errors import InputError
 from tightrope.live.controller import Controller, Penalty
+from tightrope.live.typed import TypedController
 from tightrope.problem import Space
 from tightrope.problem.spaces import Value
 
-__all__ = ["PointController", "SpacedController", "by_place"]
+__all__ = ["PointController", "SpacedController", "TypedSpacedController", "by_place"]
 
 
 class GridController(Controller):
@@ -59,13 +61,14 @@ class SpacedController(GridController):
         cost: float | None = None,
         reward: float | None = None,
         penalty: Penalty = None,
+        **context: Any,
     ) -> None:
         """Report the outcomes of a number; they count for the nearest point of the grid."""
-        super().tell(self.space.number_of(arm), cost, reward, penalty)
+        super().tell(self.space.number_of(arm), cost, reward, penalty, **context)
 
-    def void(self, arm: Any) -> None:
+    def void(self, arm: Any, **context: Any) -> None:
         """Cancel a number that was asked for and not used."""
-        super().void(self.space.number_of(arm))
+        super().void(self.space.number_of(arm), **context)
 
     def arm_name(self, arm: Any) -> str:
         """The name of the nearest point of the grid."""
@@ -86,8 +89,9 @@ class PointController(GridController):
 
     @classmethod
     def _made_for(cls, task: Any) -> Any:
-        """Another controller, if the task's arms are not numbers."""
-        return Controller._made_for(task) if task.stated.space is None else cls.__new__(cls)
+        """Another controller, if the task's arms are not numbers, or have types only now."""
+        made = by_place(task)
+        return made.__new__(made, task)
 
     def number_of(self, arm: Any) -> int:
         """The place of a point: its place itself, or the one nearest to a number."""
@@ -102,6 +106,16 @@ class PointController(GridController):
         return tuple(self.space.within(eligible))
 
 
+class TypedSpacedController(SpacedController, TypedController):
+    """A :class:`SpacedController` for requests with types."""
+
+
+class TypedPointController(PointController, TypedController):
+    """A :class:`PointController` for requests with types."""
+
+
 def by_place(task: Any) -> type[Controller]:
     """The class of a campaign's controller."""
-    return Controller if task.stated.space is None else PointController
+    if task.stated.space is None:
+        return Controller
+    return PointController if task.stated.whole.contexts is None else TypedPointController

@@ -51,7 +51,7 @@ from tightrope.policies.parts.mixture import (
 from tightrope.policies.parts.rescue import (
     LATE,
     Outlook,
-    be_hopeful,
+    be_hopeful_of,
     chance_owed,
     cost_ahead,
     excess_of,
@@ -176,11 +176,16 @@ class Resolve(ChoicePolicy):
             from tightrope.policies.guarded import GuardedResolve, GuardedTypedResolve
 
             return (GuardedTypedResolve if typed else GuardedResolve)(**values)
+        spaced = known.stated.space is not None
+        if typed and spaced:
+            from tightrope.policies.smooth_typed import SmoothTypedResolve
+
+            return SmoothTypedResolve(**values)
         if typed:
             from tightrope.policies.typed import TypedResolve
 
             return TypedResolve(**values)
-        if known.stated.space is not None:
+        if spaced:
             from tightrope.policies.smooth import SmoothResolve
 
             return SmoothResolve(**values)
@@ -310,7 +315,7 @@ def _weigh(
     arms = scratch.arms
     if standing < 0.0 and constants[0] > CALM:
         ahead = cost_ahead(state, arms)
-        be_hopeful(constants, state, arms, scratch.budget[0], ahead, limited, apart)
+        be_hopeful_of(apart, constants, state, arms, scratch.budget[0], ahead, limited)
     elif standing == LATE:
         take_care(arms.penalty, arms.cautious, 1.0 - noise)
 
@@ -333,7 +338,7 @@ def _choose_for_one(
 def decide_for_one(
     constants: Constants, state: State, scratch: Any, words: Array, noise: float, apart: int
 ) -> int:
-    """An arm by the drawn means, under one limit; ``apart``: see ``be_hopeful``."""
+    """An arm by the drawn means, under one limit; ``apart``: see ``be_hopeful_of``."""
     arms = scratch.arms
     allowance, limit, ahead = state.remaining[1], state.limits[0], cost_ahead(state, arms)
     safest = _least(arms.cautious) & NOT_NEGATIVE
@@ -389,7 +394,7 @@ def _choose_for_many(
 def decide_for_many(
     constants: Constants, state: State, scratch: Any, words: Array, noise: float, apart: int
 ) -> int:
-    """An arm by the drawn means, under any number of limits; ``apart``: see ``be_hopeful``."""
+    """An arm by the drawn means, under any number of limits; ``apart``: see ``be_hopeful_of``."""
     arms = scratch.arms
     standing = _promise(constants, state, scratch, apart)
     _weigh(constants, state, scratch, standing, noise, len(state.limits), apart)
