@@ -5,6 +5,7 @@
     python -m benchmarks.intervals --problem campaign --grid 3 5 7    # two numbers
     python -m benchmarks.intervals --problem segments     # requests with types
     python -m benchmarks.intervals --error                # what the 101 points miss
+    python -m benchmarks.intervals --coverage             # of the errors of a fit to a log
 
 Six problems over numbers in [0, 1], one over two numbers, and one with four types of requests.
 ``interval`` is the policy with the interval (or the box); ``5``, ``10``, ``20`` and ``50`` is the
@@ -40,7 +41,10 @@ from tightrope import (
     parse_policy,
     simulate,
 )
+from tightrope.data.log import Log
+from tightrope.data.points import over_points
 from tightrope.problem import Box
+from tightrope.statistics import NORMAL_95
 
 __all__ = ["PROBLEMS", "Row", "measured", "on_grid", "over_interval", "save"]
 
@@ -52,6 +56,7 @@ PRICES = 12  # equally likely prices that stand for a uniform one
 SALE = 0.25  # the chance of a sale after an auction is won
 FEWEST, MOST = 4, 400  # runs
 SEED = 1
+LOGS, LOG_RUNS = (500, 5000, 50_000), 40
 
 
 @dataclass(frozen=True)
@@ -222,7 +227,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=200_000)
     parser.add_argument("--csv")
     parser.add_argument("--error", action="store_true")
+    parser.add_argument("--coverage", action="store_true")
     given = parser.parse_args(arguments)
+    if given.coverage:
+        _print_coverage(given.problem)
+        return
     if given.error:
         _print_errors(given.problem)
         return
@@ -266,6 +275,31 @@ def _print_errors(names: Sequence[str]) -> None:
         missed = 100.0 * (1.0 - found.reward_rate / best_rate(name))
         bound = 100.0 * (found.error or 0.0) / found.reward_rate
         print(f"{name:>13} misses {missed:.4f} % of the best, at most {bound:.4f} %")
+
+
+def _print_coverage(names: Sequence[str]) -> None:
+    """At how many numbers the 95 % errors of a fit hold the mean of a reward of 0 or 1."""
+    space = Interval(0.0, 1.0, "number")
+    for name in names:
+        means = np.array([arm.reward.mean for arm in over_interval(CASES[name]).arms])
+        for rows in LOGS:
+            held = [_covered(space, means, rows, seed) for seed in range(LOG_RUNS)]
+            print(f"{name:>13} {rows:6d} rows: {100.0 * np.mean(held):5.1f} %", flush=True)
+
+
+def _covered(space: Interval, means: Any, rows: int, seed: int) -> float:
+    """The share of the numbers at which the errors of a fit hold the mean."""
+    random, numbers = np.random.default_rng(seed), np.array(space.axes[0])
+    places = random.integers(0, len(means), rows)
+    reward = (random.random(rows) < means[places]).astype(float)
+    outcomes = np.array([np.ones(rows), reward])
+    log = over_points(Log(space.arms, (), places, outcomes, space=space))
+    counts, found = log.counts, np.bincount(log.chosen, reward) / log.counts
+    variance = np.maximum(found * (1.0 - found), 1.0 / counts) / counts
+    at = [float(one) for one in log.arms]
+    shares = np.array([np.interp(numbers, at, one) for one in np.eye(len(at))]).T
+    away = np.abs(shares @ found - means)
+    return float((away <= NORMAL_95 * np.sqrt(shares**2 @ variance)).mean())
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from contextlib import redirect_stdout
 import numpy as np
 import pytest
 
+from benchmarks.intervals import _covered
 from tightrope import (
     Arm,
     Interval,
@@ -20,12 +21,14 @@ from tightrope import (
     replay,
 )
 from tightrope.cli import main
+from tightrope.data.best_rates import best_rate
 from tightrope.data.draws import Draws
 from tightrope.data.fitting import fit
 from tightrope.data.points import over_points
 from tightrope.data.profile import profile
 from tightrope.errors import InputError, LogWarning
 from tightrope.problem.curves import stated_arms
+from tightrope.statistics import NORMAL_95
 
 SALE = 0.25
 LIMITS = {"dollars": Limit(1.2, per="reward")}
@@ -107,7 +110,9 @@ def test_a_fit_finds_the_best_bid_of_an_auction():
     problem = fitted(auctions(40_000)).problem
     best = oracle(problem)
     assert problem.space == Interval(0, 1, name="bid")
-    assert best.reward_rate == pytest.approx(SALE * 0.6, rel=0.06)
+    assert problem.arms[60].reward.mean == pytest.approx(SALE * 0.6, rel=0.06)
+    found = best_rate(Draws.of(problem, 64, 0)).rate  # without the luck of the best point
+    assert abs(found.mean - SALE * 0.6) < NORMAL_95 * found.error
     share = dict(zip(best.arm_names, best.pull_share, strict=True))
     assert sum(float(bid) * part for bid, part in share.items()) == pytest.approx(0.6, abs=0.06)
 
@@ -205,3 +210,15 @@ def test_a_log_of_numbers_is_not_replayed():
     log = read_log(auctions(50), arm="bid", cost=1, reward="sale", interval=(0, 1))
     with pytest.raises(InputError, match="cannot be replayed"):
         replay(log, {}, "lyon", budget=10)
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [lambda x: 0.1 + 0.8 / (1 + np.exp(10 * (x - 0.5))), lambda x: 0.5 + 0.4 * np.sin(6 * x)],
+)
+def test_standard_errors_cover_a_curve(curve):
+    """Over all points, 95 % errors hold the mean at about 95 %: the bias of a fit is small."""
+    space = Interval(0, 1, name="x")
+    means = curve(np.array(space.axes[0]))
+    held = np.mean([_covered(space, means, 5000, seed) for seed in range(12)])
+    assert 0.92 <= held <= 0.98

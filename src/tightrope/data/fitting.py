@@ -163,10 +163,11 @@ def chosen_arms(log: Log, min_rows: int = 1, without: Sequence[str] = ()) -> Log
         _warn(f"left out, with fewer than {min_rows:,} rows: {_counted(names, counts, dropped)}")
     elif dropped:
         _warn(f"left out, without any rows: {listed([names[k] for k in dropped], 6)}")
-    few = [k for k in kept if counts[k] < FEW_ROWS]
+    fewest = FEW_ROWS if log.space is None else FEW_ROWS // 2  # of the outermost points of a space
+    few = [k for k in kept if counts[k] < fewest]
     if few:
         _warn(
-            f"arms with few rows (fewer than {FEW_ROWS}) are uncertain: "
+            f"arms with few rows (fewer than {fewest}) are uncertain: "
             f"{_counted(names, counts, few)}; --min-rows (min_rows=) drops such arms"
         )
     most, least = max(kept, key=counts.__getitem__), min(kept, key=counts.__getitem__)
