@@ -172,9 +172,9 @@ def _basis(space: Space) -> Floats:
     away = np.abs(far[:, np.newaxis] - np.arange(-1.0, count - 1.0))
     near = np.where(away < 1.0, (4.0 - 6.0 * away**2 + 3.0 * away**3) / 6.0, 0.0)
     one = np.where((away >= 1.0) & (away < 2.0), (2.0 - away) ** 3 / 6.0, near)
-    found = one
+    found: Floats = one
     for _ in range(space.side_count - 1):
-        found = np.kron(found, one)
+        found = np.asarray(np.kron(found, one))
     return found
 
 

@@ -170,10 +170,11 @@ def _maps(
     ]
     maps = [(curve.sums.task.channels[c], curve.mean[:, c], words[c]) for c in shown]
     maps.append(("pulls", pulls, lambda value: count(int(value or 0))))
-    return [
-        _map(space, name, values.reshape(shape)[(..., *most[2:])], write, shares, there)
-        for name, values, write in maps
-    ]
+    found = []
+    for name, values, write in maps:
+        plane = values.reshape(shape[0], shape[1], -1)[:, :, int(most[2]) if there else 0]
+        found.append(_map(space, name, plane, write, shares, there))
+    return found
 
 
 def _map(
