@@ -11,30 +11,37 @@ numbers of the grid, J points, C outcomes.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from tightrope.data.log import Log
 from tightrope.errors import InputError, LogWarning
-from tightrope.problem import Interval, Problem
+from tightrope.problem import Arm, Box, Interval, Problem, Space
 from tightrope.problem.curves import stated_arms
 from tightrope.problem.values import Floats
 
-__all__ = ["at_points", "over_points"]
+__all__ = ["at_points", "laid_over", "over_points"]
 
 COUNTS = (2, 3, 5, 9, 17, 33, 65)  # of points
+CELLS = {2: (7, 9, 13, 17, 21), 3: (9, 11)}  # points of a side of a box, by its sides
 LEAST_ROWS = 30  # of a point, on average
 FAR = 0.1  # of the interval without rows at an end, from which to warn
 Places = npt.NDArray[np.int64]
 
 
 def over_points(log: Log) -> Log:
-    """The log whose arms are points of its interval; raises if all rows have the same number."""
+    """The log whose arms are points of its interval; raises if all rows have the same number.
+
+    Of a box, its space is then a coarser grid, and arms are its points with rows.
+    """
     space = log.space
     assert space is not None
+    if not isinstance(space, Interval):
+        return _over_cells(log, space)
     numbers, counts = np.array(space.axes[0]), log.counts
     if np.count_nonzero(counts) < 2:
         raise InputError(
@@ -48,6 +55,49 @@ def over_points(log: Log) -> Log:
     places = [int(np.abs(numbers - centre).argmin()) for centre in centres]
     chosen = np.searchsorted(used, groups[log.chosen])
     return replace(log, arms=tuple(space.arms[k] for k in places), chosen=chosen)
+
+
+def _over_cells(log: Log, space: Space) -> Log:
+    """The log over the grid whose cells predict held-out rows best, from the coarsest one on."""
+    halves = np.random.default_rng(0).permutation(len(log)) % 2
+    scales = np.where(np.ptp(log.outcomes, axis=1) > 0.0, log.outcomes.var(axis=1), np.inf)
+    best, found = np.inf, log
+    for count in CELLS[space.side_count]:
+        few = len(log) < LEAST_ROWS * count**space.side_count
+        if count > (space.points or 0) or (few and best < np.inf):
+            break
+        coarse = Box(space.ranges, count)
+        nearest = np.array([coarse.number_of(point) for point in space.grid])
+        there = replace(log, chosen=nearest[log.chosen], space=coarse)
+        sums = [_sums(there, halves == half, len(coarse)) for half in (0, 1)]
+        error = sum(_cell_error(sums[half], sums[1 - half], scales) for half in (0, 1))
+        if error < best:
+            best, found = error, there
+    used, chosen = np.unique(found.chosen, return_inverse=True)
+    names = cast(Space, found.space).arms
+    if len(used) < 2:
+        raise InputError(f"arm {names[used[0]]}: has every row; must have different numbers")
+    arms = tuple(names[k] for k in used)
+    return replace(found, arms=arms, chosen=np.asarray(chosen, np.int64))
+
+
+def _cell_error(seen: Floats, other: Floats, scales: Floats) -> float:
+    """As ``_error``, where each cell predicts its own rows; one without rows, the mean of all."""
+    usual = seen[1:].sum(axis=1, keepdims=True) / seen[0].sum()
+    guess = (seen[1:] + usual) / (seen[0] + 1.0)
+    return float(((guess * (guess * other[0] - 2.0 * other[1:])).sum(axis=1) / scales).sum())
+
+
+def laid_over(space: Space, arms: Sequence[Arm]) -> dict[Any, Arm]:
+    """Arms by their points; in a box all of its points: those without an arm have the nearest."""
+    places = {tuple(map(float, arm.name.split(","))): arm for arm in arms}
+    if space.side_count == 1:
+        return {point: arm for (point,), arm in places.items()}
+    ends = np.array(list(space.ranges.values()))
+    given = (np.array(list(places)) - ends[:, 0]) / (ends[:, 1] - ends[:, 0])
+    wanted = (np.array(space.grid) - ends[:, 0]) / (ends[:, 1] - ends[:, 0])
+    away = ((wanted[:, np.newaxis] - given) ** 2).sum(axis=2)
+    return {point: arms[int(row.argmin())] for point, row in zip(space.grid, away, strict=True)}
 
 
 def _warn_of_ends(space: Interval, seen: Floats) -> None:

@@ -171,10 +171,10 @@ def _basis(space: Space) -> Floats:
     far = np.linspace(0.0, count - 3.0, points)
     away = np.abs(far[:, np.newaxis] - np.arange(-1.0, count - 1.0))
     near = np.where(away < 1.0, (4.0 - 6.0 * away**2 + 3.0 * away**3) / 6.0, 0.0)
-    one = np.where((away >= 1.0) & (away < 2.0), (2.0 - away) ** 3 / 6.0, near)
+    one: Floats = np.where((away >= 1.0) & (away < 2.0), (2.0 - away) ** 3 / 6.0, near)
     found: Floats = one
     for _ in range(space.side_count - 1):
-        found = np.asarray(np.kron(found, one))
+        found = np.asarray(np.kron(found, one), np.float64)
     return found
 
 
@@ -185,8 +185,9 @@ def _roughness(space: Space) -> Floats:
     second = np.diff(np.eye(count), 2, axis=0)
     total = np.zeros((count**sides, count**sides))
     for side in range(sides):
-        part = np.eye(1)
+        part: Floats = np.eye(1)
         for other in range(sides):
-            part = np.kron(part, second.T @ second if other == side else np.eye(count))
+            bent = second.T @ second if other == side else np.eye(count)
+            part = np.asarray(np.kron(part, bent), np.float64)
         total += part
     return total

@@ -146,7 +146,8 @@ def oracle(problem: Problem, budget: float | None = None, *, bound: str | None =
     best = _in_units(there, cost_share, mixture.multiplier)
     if problem.space is not None:
         error = _error(there, problem.space, mixture)
-        _warn_coarse(problem.space, best.reward_rate, error)
+        if problem.space.side_count == 1 or not problem.row_count:  # noise of cells is no bend
+            _warn_coarse(problem.space, best.reward_rate, error)
         best = replace(best, error=error)
     if problem.contexts is None:
         return best
