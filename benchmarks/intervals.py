@@ -3,12 +3,15 @@
     python -m benchmarks.intervals [--policy resolve] [--budget 1000 ...] [--problem step ...]
                                    [--grid 5 ...] [--steps 200000] [--csv FILE]
     python -m benchmarks.intervals --problem campaign --grid 3 5 7    # two numbers
+    python -m benchmarks.intervals --problem segments     # requests with types
     python -m benchmarks.intervals --error                # what the 101 points miss
+    python -m benchmarks.intervals --coverage             # of the errors of a fit to a log
 
-Six problems over numbers in [0, 1], and one over two numbers. ``interval`` is the policy with the
-interval (or the box); ``5``, ``10``, ``20`` and ``50`` is the policy with as many equally spaced
-arms along a side. For each: the reward in percent of the best stationary mixture over the interval,
-its standard error, and by how much the mean penalty exceeds the limit, in percent of the limit.
+Six problems over numbers in [0, 1], one over two numbers, and one with four types of requests.
+``interval`` is the policy with the interval (or the box); ``5``, ``10``, ``20`` and ``50`` is the
+policy with as many equally spaced arms along a side. For each: the reward in percent of the best
+stationary mixture over the interval, its standard error, and by how much the mean penalty exceeds
+the limit, in percent of the limit.
 ``--steps``: pulls per problem, budget and policy, in at least four runs.
 """
 
@@ -18,10 +21,11 @@ import argparse
 import csv
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +41,10 @@ from tightrope import (
     parse_policy,
     simulate,
 )
+from tightrope.data.log import Log
+from tightrope.data.points import over_points
 from tightrope.problem import Box
+from tightrope.statistics import NORMAL_95
 
 __all__ = ["PROBLEMS", "Row", "measured", "on_grid", "over_interval", "save"]
 
@@ -49,15 +56,26 @@ PRICES = 12  # equally likely prices that stand for a uniform one
 SALE = 0.25  # the chance of a sale after an auction is won
 FEWEST, MOST = 4, 400  # runs
 SEED = 1
+LOGS, LOG_RUNS = (500, 5000, 50_000), 40
 
 
 @dataclass(frozen=True)
 class Case:
-    """A problem over [0, 1], or over two such numbers: the arm of a number, and the limit."""
+    """A problem over [0, 1], or over two such numbers: the arm of a number, and the limit.
+
+    With ``types``, how often each comes, the arm is for the type that is its last argument.
+    """
 
     arm: Callable[..., Arm]
     limit: Limit
     sides: int = 1
+    types: Mapping[str, float] | None = None
+
+    def of(self, made: Callable[[Callable[..., Arm]], Any]) -> Any:
+        """What is made of the arm; by type where there are types."""
+        if self.types is None:
+            return made(self.arm)
+        return {name: made(lambda *x, of=name: self.arm(*x, of)) for name in self.types}
 
 
 def _auction(win: float, price: float, *, second: bool) -> Arm:
@@ -111,6 +129,21 @@ def campaign(price: float, effort: float) -> Arm:
     return Arm("both", Constant(1), TwoPoint(0, price, sold), Bernoulli(complaint))
 
 
+def segment(price: float, name: str) -> Arm:
+    """As pricing; segments have other prices at which half of them buy, and complain otherwise."""
+    half, annoyed = SEGMENTS[name]
+    sold = 1.0 / (1.0 + math.exp(9.0 * (price - half)))
+    complaint = Bernoulli(0.01 + annoyed * price**2)
+    return Arm("price", Constant(1), TwoPoint(0, price, sold), complaint)
+
+
+SEGMENTS = {
+    "student": (0.4, 0.3),
+    "family": (0.55, 0.2),
+    "single": (0.7, 0.15),
+    "firm": (0.85, 0.1),
+}
+
 PROBLEMS = {
     "second price": Case(second_price, Limit(1.2, per="reward")),
     "first price": Case(first_price, Limit(2.0, per="reward")),
@@ -120,7 +153,9 @@ PROBLEMS = {
     "flat": Case(flat, Limit(0.1, per="pull")),
 }
 IN_A_BOX = {"campaign": Case(campaign, Limit(0.06, per="pull"), sides=2)}
-CASES = PROBLEMS | IN_A_BOX
+SHARES = {"student": 4, "family": 3, "single": 2, "firm": 1}
+WITH_TYPES = {"segments": Case(segment, Limit(0.04, per="pull"), types=SHARES)}
+CASES = PROBLEMS | IN_A_BOX | WITH_TYPES
 
 
 def over_interval(case: Case, points: int | None = None) -> Problem:
@@ -128,14 +163,17 @@ def over_interval(case: Case, points: int | None = None) -> Problem:
     space: Interval | Box = Interval(0.0, 1.0, "number", points)
     if case.sides == 2:
         space = Box({"price": (0.0, 1.0), "effort": (0.0, 1.0)}, points)
-    return Problem(space, arm=case.arm, limits={"bad": case.limit})
+    arm = case.of(lambda arm: arm)
+    return Problem(space, arm=arm, limits={"bad": case.limit}, contexts=case.types)
 
 
 def on_grid(case: Case, count: int) -> Problem:
     """The problem with equally spaced arms alone, so many along a side."""
-    places = product(np.linspace(0, 1, count).tolist(), repeat=case.sides)
-    arms = [replace(case.arm(*x), name=", ".join(f"{one:.4g}" for one in x)) for x in places]
-    return Problem(arms, limits={"bad": case.limit})
+    places = list(product(np.linspace(0, 1, count).tolist(), repeat=case.sides))
+    names = [", ".join(f"{one:.4g}" for one in x) for x in places]
+    named = list(zip(places, names, strict=True))
+    arms = case.of(lambda arm: [replace(arm(*x), name=name) for x, name in named])
+    return Problem(arms, limits={"bad": case.limit}, contexts=case.types)
 
 
 @cache
@@ -189,7 +227,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=200_000)
     parser.add_argument("--csv")
     parser.add_argument("--error", action="store_true")
+    parser.add_argument("--coverage", action="store_true")
     given = parser.parse_args(arguments)
+    if given.coverage:
+        _print_coverage(given.problem)
+        return
     if given.error:
         _print_errors(given.problem)
         return
@@ -233,6 +275,31 @@ def _print_errors(names: Sequence[str]) -> None:
         missed = 100.0 * (1.0 - found.reward_rate / best_rate(name))
         bound = 100.0 * (found.error or 0.0) / found.reward_rate
         print(f"{name:>13} misses {missed:.4f} % of the best, at most {bound:.4f} %")
+
+
+def _print_coverage(names: Sequence[str]) -> None:
+    """At how many numbers the 95 % errors of a fit hold the mean of a reward of 0 or 1."""
+    space = Interval(0.0, 1.0, "number")
+    for name in names:
+        means = np.array([arm.reward.mean for arm in over_interval(CASES[name]).arms])
+        for rows in LOGS:
+            held = [_covered(space, means, rows, seed) for seed in range(LOG_RUNS)]
+            print(f"{name:>13} {rows:6d} rows: {100.0 * np.mean(held):5.1f} %", flush=True)
+
+
+def _covered(space: Interval, means: Any, rows: int, seed: int) -> float:
+    """The share of the numbers at which the errors of a fit hold the mean."""
+    random, numbers = np.random.default_rng(seed), np.array(space.axes[0])
+    places = random.integers(0, len(means), rows)
+    reward = (random.random(rows) < means[places]).astype(float)
+    outcomes = np.array([np.ones(rows), reward])
+    log = over_points(Log(space.arms, (), places, outcomes, space=space))
+    counts, found = log.counts, np.bincount(log.chosen, reward) / log.counts
+    variance = np.maximum(found * (1.0 - found), 1.0 / counts) / counts
+    at = [float(one) for one in log.arms]
+    shares = np.array([np.interp(numbers, at, one) for one in np.eye(len(at))]).T
+    away = np.abs(shares @ found - means)
+    return float((away <= NORMAL_95 * np.sqrt(shares**2 @ variance)).mean())
 
 
 if __name__ == "__main__":

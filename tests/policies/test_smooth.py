@@ -7,7 +7,18 @@ import pytest
 from scipy.interpolate import BSpline
 from scipy.stats import multivariate_normal
 
-from tightrope import Arm, Bernoulli, Constant, Controller, Interval, Limit, Problem, Resolve
+from benchmarks.intervals import PROBLEMS, over_interval
+from tightrope import (
+    Arm,
+    Bernoulli,
+    Constant,
+    Controller,
+    Interval,
+    Limit,
+    Problem,
+    Resolve,
+    simulate,
+)
 from tightrope.policies.parts.splines import BENDS, HEIGHTS, HIGH, ROUGH
 from tightrope.policies.smooth import splines_of
 from tightrope.problem import Box
@@ -93,3 +104,13 @@ def test_smoothness_is_the_most_likely_one():
             found[height, bend] = likelihood + HIGH * np.log(height) + ROUGH * np.log(bend)
     best = max(found, key=found.get)
     assert (curves.height[channel], curves.bend[channel]) == best
+
+
+def test_a_late_run_does_not_stay_at_a_bid_of_zero():
+    """A bid of 0 wins nothing, so it cannot make up for a penalty: most runs try other bids."""
+    problem = over_interval(PROBLEMS["first price"])
+    with pytest.warns(UserWarning, match="risk"):
+        results = simulate(problem, [Resolve(risk=0.01)], budgets=[1000], runs=40, seed=1)
+    pulls = results["resolve:risk=0.01"].runs.pulls.reshape(40, -1)
+    near_zero = pulls[:, :6].sum(axis=1) / pulls.sum(axis=1)
+    assert (near_zero > 0.5).mean() < 0.35

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from contextlib import suppress
@@ -10,6 +11,7 @@ from tightrope import Features, Interval, Limit, Resolve, Scales, Task, open_cam
 from tightrope.errors import TightropeError
 from tightrope.live.stores.memory import MemoryStore, wall_clock
 from tightrope.policies import UniformRandom
+from tightrope.problem import Box
 
 DAY = 86400.0
 # What a call costs in dollars, how often its answer is good, bad, slow.
@@ -170,6 +172,21 @@ def auctions(store, clock, reports, policy=None):
         won = other < ticket.value
         sale = won and luck.random() < 0.25
         campaign.tell(ticket, reward=float(sale), penalty=other if won else 0.0)
+
+
+def prices(store, clock, reports, policy=None):
+    """A price and an effort: a sale earns the price, and both annoy some customers."""
+    luck = random.Random(2)
+    box = Box({"price": (0, 2), "effort": (0, 1)})
+    task = Task(box, {"complaints": Limit(0.06, per="pull")}, Scales(reward=2), costs=1)
+    campaign = open_campaign(store, "prices", task=task, budget=4000, policy=policy or Resolve())
+    for _ in range(reports):
+        clock.at += 20
+        ticket = campaign.ask()
+        price, effort = ticket.value
+        sold = (0.3 + 1.4 * effort * (1 - 0.5 * effort)) / (1 + math.exp(4.5 * (price - 1.3)))
+        annoyed = luck.random() < 0.01 + 0.04 * price**2 + 0.1 * effort**2
+        campaign.tell(ticket, reward=price * (luck.random() < sold), penalty=float(annoyed))
 
 
 def featured(store, clock, name="router-features", pulls=2000, erasable=False):

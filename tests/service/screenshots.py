@@ -17,7 +17,7 @@ from PIL import Image
 
 from tests.live.postgres import Server, server_programs
 from tests.service.browser import Said, chromium, missing, serving
-from tests.service.samples import SimulatedClock, auctions, crowd, samples
+from tests.service.samples import SimulatedClock, auctions, crowd, prices, samples
 from tightrope.live.stores import open_store
 from tightrope.live.stores.copies import copy_campaign
 from tightrope.live.stores.memory import MemoryStore
@@ -95,7 +95,10 @@ def shoot(out: Path, only: list[str], readme: bool, postgres: bool) -> list[str]
             pages |= {name: second + path for name, path in CROWD.items()}
         bids = MemoryStore(clock := SimulatedClock(0.0))
         auctions(bids, clock, 1500)
-        pages[INTERVAL] = stack.enter_context(serving(bids)) + "/campaigns/auctions"
+        pages[INTERVAL] = (numbers := stack.enter_context(serving(bids))) + "/campaigns/auctions"
+        if not readme and (not only or "box" in only):
+            prices(bids, clock, 1500)
+            pages["box"] = numbers + "/campaigns/prices"
         keys = Path(stack.enter_context(tempfile.TemporaryDirectory()), "keys")
         secret, key = made_key("november's reader", ["read"])
         write_keys(keys, [key])
@@ -163,7 +166,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("screenshots"))
     parser.add_argument(
-        "--only", action="append", default=[], choices=[*PAGES, *CROWD, INTERVAL, *SIGNING_IN]
+        "--only",
+        action="append",
+        default=[],
+        choices=[*PAGES, *CROWD, INTERVAL, "box", *SIGNING_IN],
     )
     parser.add_argument("--readme", action="store_true")
     parser.add_argument("--postgres", action="store_true")

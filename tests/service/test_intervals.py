@@ -7,8 +7,9 @@ import re
 import pytest
 
 from tests.service.browser import Said, axe_script, barriers, chromium, missing, serving
-from tests.service.samples import SimulatedClock, auctions
+from tests.service.samples import SimulatedClock, auctions, prices
 from tests.service.test_pages import get, opened_all
+from tightrope import open_campaign
 from tightrope.client import Client
 from tightrope.errors import InputError
 from tightrope.live.stores.memory import MemoryStore
@@ -81,7 +82,9 @@ def test_a_box_takes_ranges_by_name(api):
     bid, rate = api("POST", "/v1/campaigns/box/decisions", body)[1]["value"]
     assert 0.0 <= bid <= 5.0
     assert 0.5 <= rate <= 1.0
-    assert "curve" not in api("GET", "/v1/campaigns/box")[1]
+    curve = api("GET", "/v1/campaigns/box")[1]["curve"]
+    assert len(curve) == 49
+    assert curve[8]["value"] == [0.8333333333, 0.1666666667]
 
 
 def test_numbers_cannot_be_retired_or_added(api, path):
@@ -146,6 +149,22 @@ def test_before_the_first_report_the_page_waits_for_it():
         text = get(f"{url}/campaigns/auctions").text
     assert 'id="curve"' in text
     assert "No reports yet." in text
+
+
+def test_the_page_of_a_box_has_maps():
+    store = MemoryStore(clock := SimulatedClock(1.79e9))
+    prices(store, clock, 150, "uniform-random")
+    with serving(store) as url:
+        opened_all(url, store)
+        text = get(f"{url}/campaigns/prices").text
+    assert "Outcomes by price and effort" in text
+    captions = re.findall(r"<figcaption>(\w+) <span class=\"soft\">up to", text)
+    assert captions == ["reward", "complaints", "pulls"]
+    pulled = text.partition("pulls by price and effort")[2].partition("</figure>")[0]
+    status = open_campaign(store, "prices").status()
+    assert pulled.count('class="cell"') == sum(one["pulls"] > 0 for one in status["curve"])
+    assert 'id="arms"' not in text
+    assert re.search(r"Best arm</dt><dd>price [\d.]+, effort [\d.]+<", text)
 
 
 @pytest.mark.skipif(missing() is not None, reason=str(missing()))

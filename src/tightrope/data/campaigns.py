@@ -22,7 +22,7 @@ from tightrope.live.kinds import Amended, ArmAdded, Asked, Created, Stateful, To
 from tightrope.live.ledger import Account
 from tightrope.live.log import first_event, read_lines
 from tightrope.live.snapshots import task_of
-from tightrope.problem import Interval, Task, Types
+from tightrope.problem import Task, Types
 from tightrope.problem.changed import with_arm
 from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import shown
@@ -101,8 +101,7 @@ class _Tickets:
         """The rows as a log; those without a type, if others have one, are left out."""
         outcomes = np.ascontiguousarray(np.array(self.rows, dtype=np.float64).T)
         penalties = tuple(task.limit_names[m] for m in _own(task))
-        space = task.space if isinstance(task.space, Interval) else None
-        log = Log(task.arms, penalties, np.array(self.arms), outcomes, space=space)
+        log = Log(task.arms, penalties, np.array(self.arms), outcomes, space=task.space)
         if isinstance(task.contexts, Features | Mixed):
             return self._with_features(log, task.contexts)
         missing = task.contexts.missing if isinstance(task.contexts, Types) else None

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from tightrope.data.adaptive import caveat
 from tightrope.data.log import Log, has_features, kinds_of, types_of
-from tightrope.data.points import over_points
+from tightrope.data.points import laid_over, over_points
 from tightrope.data.reading import format_of, penalty_columns, read_log, read_rows
 from tightrope.errors import InputError, LogWarning, ProblemError, nearest
 from tightrope.names import listed
@@ -164,10 +164,12 @@ def chosen_arms(log: Log, min_rows: int = 1, without: Sequence[str] = ()) -> Log
         _warn(f"left out, with fewer than {min_rows:,} rows: {_counted(names, counts, dropped)}")
     elif dropped:
         _warn(f"left out, without any rows: {listed([names[k] for k in dropped], 6)}")
-    few = [k for k in kept if counts[k] < FEW_ROWS]
+    sides = 0 if log.space is None else log.space.side_count
+    fewest = FEW_ROWS >> sides  # points at the ends have half of the rows, or less
+    few = [k for k in kept if counts[k] < fewest]
     if few:
         _warn(
-            f"arms with few rows (fewer than {FEW_ROWS}) are uncertain: "
+            f"arms with few rows (fewer than {fewest}) are uncertain: "
             f"{_counted(names, counts, few)}; --min-rows (min_rows=) drops such arms"
         )
     most, least = max(kept, key=counts.__getitem__), min(kept, key=counts.__getitem__)
@@ -251,7 +253,10 @@ def _problem_of(
     arms, shares = arms_of(log, own, whole, FEW_OF_TYPE)
     more: Any = {"scales": found, "name": name, "caveat": known, "contexts": shares}
     if log.space is not None:
-        more["arm"] = {float(arm.name): arm for arm in arms}
+        by_type = {
+            name: laid_over(log.space, some) for name, some in (arms if shares else {}).items()
+        }
+        more["arm"] = by_type or laid_over(log.space, arms)
         arms = log.space
     if isinstance(scales, Scales):
         return Problem(arms, limits=limits or {}, **more)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from tightrope.data.columns import sort_key
 from tightrope.errors import InputError, nearest
-from tightrope.problem import Interval
+from tightrope.problem import Space
 from tightrope.problem.values import Floats, shown
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class Log:
     propensity: Floats | None = None  # [n] in (0, 1]: how likely the logger was to pull that arm
     contexts: Any = None  # [n] the type of each request, [n, d] its features, or [n] pairs of both
     features: Sequence[str] = ()  # names of the features [d]; without names they are x1, x2, ...
-    space: Interval | None = None  # whose numbers the arms are, rounded to points of its grid
+    space: Space | None = None  # whose numbers the arms are, rounded to points of its grid
 
     def __post_init__(self) -> None:
         rows = len(self.chosen)

@@ -206,7 +206,7 @@ def profile(fitted: Fitted) -> Profile:
         shares=None if best is None else tuple(best.pull_share.tolist()),
         warnings=(*fitted.warnings, *_findings(log, [one.rows for one in groups])),
         types=_types(log, problem, scales, {} if best is None else best.shares_by_type),
-        interval=None if log.space is None else log.space.name,
+        interval=None if log.space is None else " and ".join(log.space.ranges),
     )
 
 

@@ -27,11 +27,11 @@ from tightrope.data.sources import columns_of
 from tightrope.errors import InputError, LogWarning, nearest
 from tightrope.files import require_file
 from tightrope.names import listed
-from tightrope.problem import Features, Interval
+from tightrope.problem import Box, Features, Interval, Space
 from tightrope.problem.contexts import MOST_EVER
 from tightrope.problem.values import LARGEST, Floats, shown
 
-__all__ = ["FORMATS", "format_of", "interval_of", "penalty_columns", "read_log", "read_rows"]
+__all__ = ["FORMATS", "format_of", "penalty_columns", "read_log", "read_rows", "space_of_columns"]
 
 FORMATS = ("csv", "parquet", "campaign")
 SUFFIXES = {
@@ -45,14 +45,14 @@ MOST_SINGLE = float(np.finfo(np.float32).max)
 def read_log(
     source: Any,
     *,
-    arm: str | None = None,
+    arm: str | Sequence[str] | None = None,
     cost: str | float | None = None,
     reward: str | float | None = None,
     penalty: str | Sequence[str] | Mapping[str, str] = (),
     propensity: str | None = None,
     context: str | None = None,
     features: Sequence[str] = (),
-    interval: Interval | Sequence[float] | None = None,
+    interval: Space | Sequence[Any] | None = None,
     drop_missing: bool = False,
     format: str | None = None,
 ) -> Log:
@@ -64,7 +64,8 @@ def read_log(
     mapping from penalties' names to columns. ``propensity``: a column with the probability, above 0
     and at most 1, with which the arm was chosen. ``context``: a column with the type of each
     request. ``features``: columns of numbers that describe it. ``interval``: its lowest and highest
-    number, if the arms are numbers such as bids; they are rounded to the points of its grid.
+    number, if the arms are numbers such as bids; they are rounded to the points of its grid. For
+    two or three numbers, ``arm`` has their columns and ``interval`` the ends of each, or is a box.
     ``format``: "csv", "parquet" or "campaign" (the output of ``tightrope campaign export``, which
     needs no column names); default: from the file's name. There are many, because each column has
     a role of its own.
@@ -85,8 +86,9 @@ def read_log(
         given |= {"context": context, "features": features or None, "interval": interval}
         given["penalty"] = penalty or None
         return read_export(source, (), **given).log
+    boxed = arm is None and isinstance(interval, Space)
     for role, value in (("arm", arm), ("cost", cost), ("reward", reward)):
-        if value is None:
+        if value is None and not (role == "arm" and boxed):
             raise InputError(f"{role}: must be given, as the name of a column")
     penalties = penalty_columns(penalty)
     wanted: dict[str, Any] = {"cost": cost, "reward": reward, **penalties}
@@ -98,24 +100,34 @@ def read_log(
     texts = {"arm": arm} if context is None else {"arm": arm, "context": context}
     if context is not None and context == arm:
         raise InputError(f"context = {shown(context)}: is the column of the arms; must be another")
-    space = None if interval is None else interval_of(interval, str(arm))
-    if space is not None:
-        wanted["arm"] = texts.pop("arm")
-        for name, given in (("context", context), ("features", described)):
-            if given:
-                raise InputError(f"{name} = {shown(given)}: must be left out beside an interval")
+    space = None
+    if interval is not None:
+        space, sides = space_of_columns(interval, arm)
+        del texts["arm"]
+        wanted |= dict(zip(_roles(space), sides, strict=True))
+        if described:
+            raise InputError(f"features = {shown(described)}: must be left out beside an interval")
     columns = columns_of(source, kind, texts, wanted)
     return _log(columns, texts, wanted, tuple(penalties), described, drop_missing, space)
 
 
-def interval_of(given: object, name: str) -> Interval:
-    """An interval, by itself or by its ends."""
-    if isinstance(given, Interval):
-        return given
-    if not isinstance(given, Sequence) or len(given) != 2:
-        raise InputError(f"interval = {shown(given)}: must be two numbers, low and high")
-    low, high = given
-    return Interval(low, high, name)
+def space_of_columns(given: Any, arm: Any) -> tuple[Space, Sequence[str]]:
+    """An interval or a box, by itself or by the ends of each number; and the numbers' columns."""
+    several = [arm] if isinstance(arm, str) else arm
+    if isinstance(given, Space):
+        return given, list(given.ranges) if several is None else several
+    ends = [given] if isinstance(arm, str) else given
+    if (
+        not isinstance(ends, Sequence)
+        or len(ends) != len(several)
+        or any(not isinstance(pair, Sequence) or len(pair) != 2 for pair in ends)
+    ):
+        each = "" if isinstance(arm, str) else " for each column"
+        raise InputError(f"interval = {shown(given)}: must be two numbers, low and high{each}")
+    if len(ends) == 1:
+        low, high = ends[0]
+        return Interval(low, high, several[0]), several
+    return Box(dict(zip(several, ends, strict=True))), several
 
 
 def read_rows(source: Any, row: str, format: str | None = None) -> npt.NDArray[Any]:
@@ -171,13 +183,14 @@ def _log(
     penalties: tuple[str, ...],
     features: tuple[str, ...],
     drop_missing: bool,
-    space: Interval | None,
+    space: Space | None,
 ) -> Log:
     """The log of some columns; ``wanted``: a column or a number for each role that is no name."""
     named = {role: columns.code(column) for role, column in texts.items()}
     codes = [code for code, _ in named.values()]
-    given = {} if space is None else {wanted["arm"]: _joined(columns, wanted["arm"])}
-    rows = len(codes[0] if codes else given[wanted["arm"]])
+    sides = [] if space is None else [wanted[role] for role in _roles(space)]
+    given = {side: _joined(columns, side) for side in sides}
+    rows = len(codes[0] if codes else given[sides[0]])
     if not rows:
         raise InputError(f"{columns.title}: has no rows; must have at least one")
     values = _numbers(columns, list(wanted.values()), rows, given)
@@ -191,11 +204,6 @@ def _log(
         _require_few(columns.title, role, texts[role], found[role][1])
     propensity = values[list(wanted).index("propensity")] if "propensity" in wanted else None
     outcomes = values[: 2 + len(penalties)]
-    if space is not None:
-        step = (space.high - space.low) / (len(space) - 1)
-        places = np.rint((values[-1] - space.low) / step).astype(np.int64)
-        return Log(space.arms, penalties, places, outcomes, propensity, space=space)
-    chosen, arms = found["arm"]
     contexts: Any = None
     if features:
         contexts = np.ascontiguousarray(values[-len(features) :].T)
@@ -204,7 +212,26 @@ def _log(
         names = [types[kind] for kind in kinds.tolist()]
         pairs = zip(names, map(tuple, contexts.tolist()), strict=True) if features else names
         contexts = list(pairs)
-    return Log(arms, penalties, chosen, outcomes, propensity, contexts, features)
+    if space is not None:
+        chosen, arms = _places(space, values[-len(sides) :]), space.arms
+    else:
+        chosen, arms = found["arm"]
+    return Log(arms, penalties, chosen, outcomes, propensity, contexts, features, space)
+
+
+def _roles(space: Space) -> dict[str, tuple[float, float]]:
+    """The ends of each number by its role in messages."""
+    alone = space.side_count == 1
+    return {"arm" if alone else f"arm {name}": ends for name, ends in space.ranges.items()}
+
+
+def _places(space: Space, numbers: Floats) -> npt.NDArray[np.int64]:
+    """The points of the grid that are nearest to numbers [sides, n]."""
+    found = np.zeros(numbers.shape[1], np.int64)
+    for points, one, (low, high) in zip(space.axes, numbers, space.ranges.values(), strict=True):
+        step = (high - low) / (len(points) - 1)
+        found = found * len(points) + np.rint((one - low) / step).astype(np.int64)
+    return found
 
 
 def _joined(columns: Columns, column: str) -> Floats:
@@ -274,15 +301,15 @@ def _missing(
 
 
 def _check(
-    title: str, wanted: Mapping[str, Any], values: Floats, space: Interval | None = None
+    title: str, wanted: Mapping[str, Any], values: Floats, space: Space | None = None
 ) -> None:
     """Raise for the first number out of range, with its row."""
     for role, row in zip(wanted, values, strict=True):
         low, high, allowed = 0.0, LARGEST, f"be a number from 0 to {LARGEST:g}"
         if role == "propensity":
             low, high, allowed = ABOVE_ZERO, 1.0, "lie above 0, at most 1"
-        elif role == "arm" and space is not None:
-            low, high = space.low, space.high
+        elif space is not None and role in _roles(space):
+            low, high = _roles(space)[role]
             allowed = f"lie in the interval, from {low!r} to {high!r}"
         elif role.startswith("feature "):
             low, high = -MOST_SINGLE, MOST_SINGLE

@@ -31,7 +31,7 @@ from tightrope.engine.arguments import Policies, named_policies, one_of, seed_nu
 from tightrope.engine.progress import Progress
 from tightrope.errors import InputError
 from tightrope.policies.base import InformedPolicy, Policy
-from tightrope.problem import Interval, Problem, Task
+from tightrope.problem import Problem, Space, Task
 from tightrope.statistics import Estimate, entries, estimate, quantile, wilson
 
 __all__ = ["METHODS", "QUANTILES", "Replay", "ReplayRow", "replay", "require_names"]
@@ -219,13 +219,15 @@ def replay(
     return Replay(tuple(rows), common if ended else budget, budget, len(data), advice)
 
 
-def require_names(space: Interval | None) -> None:
-    """Raise for a log whose arms are the numbers of an interval."""
+def require_names(space: Space | None) -> None:
+    """Raise for a log whose arms are the numbers of an interval or a box."""
     if space is not None:
-        ends = f"--arm {shlex.quote(space.name)} --interval {space.low:g},{space.high:g}"
+        ends = ",".join(f"{low:g},{high:g}" for low, high in space.ranges.values())
+        given = f"--arm {shlex.quote(','.join(space.ranges))} --interval {ends}"
         raise InputError(
-            f"interval {space.name!r}: cannot be replayed, because the log rarely has the number"
-            f" that a policy chooses; instead simulate it: tightrope plan LOG {ends}"
+            f"interval {' and '.join(space.ranges)!r}: cannot be replayed, because the log rarely"
+            " has the number that a policy chooses; instead simulate it: tightrope plan LOG"
+            f" {given}"
         )
 
 

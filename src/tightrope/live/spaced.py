@@ -1,7 +1,8 @@
 """Controllers whose arms are numbers: ``ask()`` returns a number, ``tell(1.37, ...)`` takes one.
 
 Everything below these classes sees the points of the grid as arms. A campaign stores the places of
-points, from 0, and uses a :class:`PointController`.
+points, from 0, and uses a :class:`PointController`. With types of requests, each class also takes
+the ``context`` of a :class:`~tightrope.live.typed.TypedController`.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from typing import Any, cast
 
 from tightrope.errors import InputError
 from tightrope.live.controller import Controller, Penalty
+from tightrope.live.typed import TypedController
 from tightrope.problem import Space
 from tightrope.problem.spaces import Value
 
-__all__ = ["PointController", "SpacedController", "by_place"]
+__all__ = ["PointController", "SpacedController", "TypedSpacedController", "by_place"]
 
 
 class GridController(Controller):
@@ -88,8 +90,9 @@ class PointController(GridController):
 
     @classmethod
     def _made_for(cls, task: Any) -> Any:
-        """Another controller, if the task's arms are not numbers."""
-        return Controller._made_for(task) if task.stated.space is None else cls.__new__(cls)
+        """Another controller, if the task's arms are not numbers, or have types only now."""
+        made = by_place(task)
+        return made.__new__(made, task)
 
     def number_of(self, arm: Any) -> int:
         """The place of a point: its place itself, or the one nearest to a number."""
@@ -104,6 +107,16 @@ class PointController(GridController):
         return tuple(self.space.within(eligible))
 
 
+class TypedSpacedController(SpacedController, TypedController):
+    """A :class:`SpacedController` for requests with types."""
+
+
+class TypedPointController(PointController, TypedController):
+    """A :class:`PointController` for requests with types."""
+
+
 def by_place(task: Any) -> type[Controller]:
     """The class of a campaign's controller."""
-    return Controller if task.stated.space is None else PointController
+    if task.stated.space is None:
+        return Controller
+    return PointController if task.stated.whole.contexts is None else TypedPointController

@@ -21,6 +21,7 @@ arms are then sums over the types.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -145,8 +146,9 @@ def oracle(problem: Problem, budget: float | None = None, *, bound: str | None =
     best = _in_units(there, cost_share, mixture.multiplier)
     if problem.space is not None:
         error = _error(there, problem.space, mixture)
-        _warn_coarse(problem.space, best.reward_rate, error)
-        return replace(best, error=error)
+        if problem.space.side_count == 1 or not problem.row_count:  # noise of cells is no bend
+            _warn_coarse(problem.space, best.reward_rate, error)
+        best = replace(best, error=error)
     if problem.contexts is None:
         return best
     by_type = best.pull_share[np.newaxis] if best.by_type is None else best.by_type
@@ -200,20 +202,26 @@ def _error(problem: Problem, space: Space, best: BestMixture) -> float:
 
     At the multipliers lambda and the reward rate V, h = R - lambda (Y - c X) - V X of a pull is at
     most 0 at every point. Between two points h exceeds its interpolation by at most an eighth of
-    its second difference, if the curves are smooth; a pull with h > 0 gains at most h / X.
+    its second difference, if the curves are smooth; a pull with h > 0 gains at most h / X. With
+    types, the gain is the largest mean of h over that of X that any choice for each type has.
     """
     moments = problem.row_moments
     above = moments.reward_rate - (moments.penalty_rate - moments.limits) @ best.multiplier
-    shape = (space.points or 0,) * space.side_count
+    shares = np.ones(1) if moments.shares is None else moments.shares
+    shape = (len(shares), *(space.points or 0,) * space.side_count)
     value = ((above - best.reward) * moments.cost).reshape(shape)
     bulge = np.zeros(shape)
-    for side in range(space.side_count):
+    for side in range(1, 1 + space.side_count):
         bent = np.maximum(-np.diff(value, 2, axis=side), 0.0)
-        wide = [(2, 2) if one == side else (0, 0) for one in range(space.side_count)]
+        wide = [(2, 2) if one == side else (0, 0) for one in range(1 + space.side_count)]
         near = np.pad(bent, wide, mode="edge")  # a cell's ends, and theirs
         bulge += sliding_window_view(near, 3, axis=side).max(axis=-1) / 8.0
-    gain = (value + bulge).ravel() / moments.cost
-    return max(float(gain.max()), 0.0) * problem.scales.reward / problem.scales.cost
+    most, cost = (one.reshape(len(shares), -1) for one in (value + bulge, moments.cost))
+    gain, found = -math.inf, 0.0
+    while found > gain:  # Newton's method; it rises to the root
+        gain, chosen = found, (np.arange(len(shares)), (most - found * cost).argmax(axis=1))
+        found = float(shares @ most[chosen]) / float(shares @ cost[chosen])
+    return max(gain, 0.0) * problem.scales.reward / problem.scales.cost
 
 
 def _warn_coarse(space: Space, best: float, error: float) -> None:
@@ -388,7 +396,8 @@ def least_factor(problem: Problem) -> float:
     shares = np.ones(1) if moments.shares is None else moments.shares
     rates = careful_rates(moments.penalty / moments.limits, moments.base, shares)
     low, high = 0.0, float(rates.max())
-    for _ in range(HALVINGS if len(moments.limits) * len(shares) > 1 else 0):
+    several = len(moments.limits) * len(shares) > 1
+    for _ in range(HALVINGS if several and high > 0.0 else 0):
         middle = 0.5 * (low + high)
         kept = replace(moments, limits=moments.limits * middle).conflict().excess <= 1.0
         low, high = (low, middle) if kept else (middle, high)

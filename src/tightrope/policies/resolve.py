@@ -51,7 +51,7 @@ from tightrope.policies.parts.mixture import (
 from tightrope.policies.parts.rescue import (
     LATE,
     Outlook,
-    be_hopeful,
+    be_hopeful_of,
     chance_owed,
     cost_ahead,
     excess_of,
@@ -176,11 +176,16 @@ class Resolve(ChoicePolicy):
             from tightrope.policies.guarded import GuardedResolve, GuardedTypedResolve
 
             return (GuardedTypedResolve if typed else GuardedResolve)(**values)
+        spaced = known.stated.space is not None
+        if typed and spaced:
+            from tightrope.policies.smooth_typed import SmoothTypedResolve
+
+            return SmoothTypedResolve(**values)
         if typed:
             from tightrope.policies.typed import TypedResolve
 
             return TypedResolve(**values)
-        if known.stated.space is not None:
+        if spaced:
             from tightrope.policies.smooth import SmoothResolve
 
             return SmoothResolve(**values)
@@ -304,12 +309,13 @@ def _weigh(
     standing: float,
     noise: float,
     limited: int,
+    apart: int,
 ) -> None:
     """If it is late, replace drawn penalty rates, by optimistic ones if there is a risk."""
     arms = scratch.arms
     if standing < 0.0 and constants[0] > CALM:
         ahead = cost_ahead(state, arms)
-        be_hopeful(constants, state, arms, scratch.budget[0], ahead, limited)
+        be_hopeful_of(apart, constants, state, arms, scratch.budget[0], ahead, limited)
     elif standing == LATE:
         take_care(arms.penalty, arms.cautious, 1.0 - noise)
 
@@ -326,25 +332,25 @@ def _choose_for_one(
         return look
     noise = noise_left(state, scratch)
     draw_for_one(constants, state, scratch.arms, words[0], widened(noise, words))
-    return decide_for_one(constants, state, scratch, words, noise)
+    return decide_for_one(constants, state, scratch, words, noise, len(scratch.arms.cost))
 
 
 def decide_for_one(
-    constants: Constants, state: State, scratch: Any, words: Array, noise: float
+    constants: Constants, state: State, scratch: Any, words: Array, noise: float, apart: int
 ) -> int:
-    """An arm by the drawn means, under one limit."""
+    """An arm by the drawn means, under one limit; ``apart``: see ``be_hopeful_of``."""
     arms = scratch.arms
     allowance, limit, ahead = state.remaining[1], state.limits[0], cost_ahead(state, arms)
     safest = _least(arms.cautious) & NOT_NEGATIVE
     low, spread, size = arms.rate[safest], arms.spread[safest], arms.more[MORE * safest + SIZE]
-    unsure = spread / known_cost(arms.more[MORE * safest + KNOWN], ahead, len(arms.cost))
+    unsure = spread / known_cost(arms.more[MORE * safest + KNOWN], ahead, apart)
     reserve, outlook = skewness(constants, size), (low, spread, unsure)
     reserve += pending(constants, state, arms, 0)
     safe = safe_rate(constants, outlook, reserve, allowance, ahead)
     promised = max(safe, LEAST_LIMIT * limit)
     if safe < 0.0:
         promised = SHUT * max(allowance / ahead, LEAST_LIMIT * limit)
-    _weigh(constants, state, scratch, safe, noise, 1)
+    _weigh(constants, state, scratch, safe, noise, 1, apart)
     scratch.safe[0], scratch.promised[0] = safe, promised
     pair = best_pair(arms.reward, arms.penalty, promised)
     if safe >= 0.0 and promised < limit:
@@ -382,16 +388,16 @@ def _choose_for_many(
     noise, arms = noise_left(state, scratch), scratch.arms
     noisy, limited = widened(noise, words), len(state.limits)
     draw_for_many(constants, state, arms, words[0], noisy, limited, 0, len(arms.cost))
-    return decide_for_many(constants, state, scratch, words, noise)
+    return decide_for_many(constants, state, scratch, words, noise, len(arms.cost))
 
 
 def decide_for_many(
-    constants: Constants, state: State, scratch: Any, words: Array, noise: float
+    constants: Constants, state: State, scratch: Any, words: Array, noise: float, apart: int
 ) -> int:
-    """An arm by the drawn means, under any number of limits."""
+    """An arm by the drawn means, under any number of limits; ``apart``: see ``be_hopeful_of``."""
     arms = scratch.arms
-    standing = _promise(constants, state, scratch)
-    _weigh(constants, state, scratch, standing, noise, len(state.limits))
+    standing = _promise(constants, state, scratch, apart)
+    _weigh(constants, state, scratch, standing, noise, len(state.limits), apart)
     simplex(arms.reward, arms.penalty, scratch.promised, scratch.program)
     mixture, owed = scratch.program.mixture, 0.0
     if standing >= 0.0:
@@ -401,12 +407,12 @@ def decide_for_many(
     if hashed(words[1], 0) * COIN < owed:
         return pick(scratch.safest, arms.cost, words[1] * COIN)
     arm = pick(mixture, arms.cost, words[1] * COIN)
-    if standing >= 0.0 and not _bearable(constants, state, scratch, arm):
+    if standing >= 0.0 and not _bearable(constants, state, scratch, arm, apart):
         return pick(scratch.safest, arms.cost, words[1] * COIN)
     return arm
 
 
-def _promise(constants: Constants, state: State, scratch: ResolveScratch) -> float:
+def _promise(constants: Constants, state: State, scratch: ResolveScratch, apart: int) -> float:
     """The penalty rates that the mixture must keep; rates that no mixture can keep, if too late.
 
     Returns ``LATE`` or ``LOST`` if some limit is, otherwise a number of at least 0.
@@ -420,7 +426,7 @@ def _promise(constants: Constants, state: State, scratch: ResolveScratch) -> flo
         promised[m] = SHUT * max(remaining[1 + m] / ahead, LEAST_LIMIT * limits[m])
     _find_safest(scratch)
     for m in range(limited):
-        outlook = _of_safest(state, scratch, m, ahead)
+        outlook = _of_safest(state, scratch, m, ahead, apart)
         reserve = skewness(constants, _size_of_safest(state, scratch, m))
         reserve += pending(constants, state, arms, m)
         safe = safe_rate(constants, outlook, reserve, remaining[1 + m], ahead)
@@ -443,7 +449,7 @@ def _find_safest(scratch: ResolveScratch) -> None:
         safest.shares[i], safest.arms[i] = found.shares[i] / total, found.arms[i]
 
 
-def _of_safest(state: State, scratch: ResolveScratch, m: int, ahead: float) -> Outlook:
+def _of_safest(state: State, scratch: ResolveScratch, m: int, ahead: float, apart: int) -> Outlook:
     """The outlook of the safest mixture for limit m."""
     arms, safest = scratch.arms, scratch.safest
     limited, count = len(state.limits), len(arms.cost)
@@ -454,7 +460,7 @@ def _of_safest(state: State, scratch: ResolveScratch, m: int, ahead: float) -> O
             share, at = safest.shares[i], arm * limited + m
             expected += share * arms.rate[at]
             noise += share * arms.spread[at]
-            known = known_cost(arms.more[MORE * at + KNOWN], ahead, count)
+            known = known_cost(arms.more[MORE * at + KNOWN], ahead, apart)
             unsure += share * share * arms.spread[at] / known
     return expected, noise, unsure
 
@@ -469,7 +475,9 @@ def _size_of_safest(state: State, scratch: ResolveScratch, m: int) -> float:
     return size
 
 
-def _bearable(constants: Constants, state: State, scratch: ResolveScratch, row: int) -> bool:
+def _bearable(
+    constants: Constants, state: State, scratch: ResolveScratch, row: int, apart: int
+) -> bool:
     """Whether every limit can still be rescued after a large penalty of this arm."""
     for m in range(len(state.limits)):
         size = _size_of_safest(state, scratch, m)
@@ -478,7 +486,7 @@ def _bearable(constants: Constants, state: State, scratch: ResolveScratch, row: 
             ahead, allowance = cost_ahead(state, scratch.arms), state.remaining[1 + m]
             reserve = skewness(constants, size) + excess
             reserve += pending(constants, state, scratch.arms, m)
-            outlook = _of_safest(state, scratch, m, ahead)
+            outlook = _of_safest(state, scratch, m, ahead, apart)
             if room_above(constants, outlook, reserve, allowance, ahead) < constants[0]:
                 return False
     return True

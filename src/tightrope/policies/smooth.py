@@ -16,7 +16,13 @@ from typing import Annotated, Any, ClassVar, NamedTuple, cast
 from tightrope.policies.base import Constants, Policy, Setup
 from tightrope.policies.parts.beliefs import Arms
 from tightrope.policies.parts.mixture import Mixture, Program
-from tightrope.policies.parts.splines import Curves, begin_curves, draw_curves, fit_curves
+from tightrope.policies.parts.splines import (
+    Curves,
+    begin_curves,
+    draw_curves,
+    fit_curves,
+    shape_of_grid,
+)
 from tightrope.policies.resolve import (
     Resolve,
     decide_for_many,
@@ -26,9 +32,10 @@ from tightrope.policies.resolve import (
     widened,
 )
 from tightrope.policies.state import Array, State
+from tightrope.policies.typed import TypedResolve
 from tightrope.problem import Known, Space, Task
 
-__all__ = ["SmoothResolve", "SmoothScratch"]
+__all__ = ["NO_CURSE", "SmoothResolve", "SmoothScratch", "over_grid", "splines_of"]
 
 NO_CURSE = 0.0  # deviations by which a cautious rate is higher than the expected one
 SPLINES = {1: 14, 2: 8, 3: 4}  # along a side, at most, by the number of sides
@@ -60,12 +67,8 @@ class SmoothResolve(Resolve):
         return self
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """As ``resolve``; then the number of sides, the points and the splines of each."""
-        setup = super().setup(task, budget)
-        z, _, least = setup.constants
-        space = cast(Space, task.space)
-        grid = (float(space.side_count), float(space.points or 0), float(splines_of(space)))
-        return replace(setup, constants=(z, NO_CURSE, least, *grid))
+        """As ``resolve`` for one type of requests; then the grid."""
+        return over_grid(task, TypedResolve.setup(self, task, budget))  # type: ignore[arg-type]
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Any) -> None:
@@ -94,15 +97,26 @@ class SmoothResolve(Resolve):
             return look
         noise, limited = noise_left(state, scratch), len(state.limits)
         wide = widened(noise, words)
-        draw_curves(constants, state, scratch.arms, scratch.curves, words[0], wide, limited)
+        arms, curves = scratch.arms, scratch.curves
+        last = len(state.pulls)
+        draw_curves(constants, state, arms, curves, curves, words[0], wide, limited, 0, last, False)
+        apart = shape_of_grid(constants)[0]  # what is learned of a curve are its splines' weights
         if limited == 1:
-            return decide_for_one(constants, state, scratch, words, noise)
-        return decide_for_many(constants, state, scratch, words, noise)
+            return decide_for_one(constants, state, scratch, words, noise, apart)
+        return decide_for_many(constants, state, scratch, words, noise, apart)
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
         """The functions that kernels compile."""
         return (cls.begin, cls.choose, cls.learn)
+
+
+def over_grid(task: Task, setup: Setup) -> Setup:
+    """No curse; then the number of sides, the points and the splines of each."""
+    z, _, *others = setup.constants
+    space = cast(Space, task.space)
+    grid = (float(space.side_count), float(space.points or 0), float(splines_of(space)))
+    return replace(setup, constants=(z, NO_CURSE, *others, *grid))
 
 
 def splines_of(space: Space) -> int:

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import ProblemError
-from tightrope.problem.arms import Arm, as_arms, in_order, means_of, row_columns
+from tightrope.problem.arms import Arm, as_arms, means_of, row_columns
 from tightrope.problem.contexts import Types, shares_of
+from tightrope.problem.curves import ordered_arms
 from tightrope.problem.features import RowFeatures
 from tightrope.problem.named import Named
 from tightrope.problem.tables import Moments
@@ -41,7 +42,7 @@ class ByType:
         names = tuple(arm.name for arm in given)
         if names != tuple(self.names):
             raise ProblemError(f"arms = {list(names)}: must be {list(self.names)} for every type")
-        return in_order(given, self._known)
+        return ordered_arms(given, self._known)
 
     @property
     def shares(self) -> Mapping[str, float]:

@@ -9,17 +9,28 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from tightrope.errors import InputError, ProblemError
-from tightrope.problem.arms import Arm, row_columns
+from tightrope.problem.arms import Arm, in_order, row_columns
 from tightrope.problem.outcomes import Outcome
 from tightrope.problem.spaces import Space
 from tightrope.problem.values import Floats, shown
 
-__all__ = ["Curve", "PointArms", "arms_over", "shares_over", "stated_arms"]
+if TYPE_CHECKING:
+    from tightrope.problem.task import Task
+
+__all__ = [
+    "Curve",
+    "PointArms",
+    "arms_over",
+    "curves_by_type",
+    "ordered_arms",
+    "shares_over",
+    "stated_arms",
+]
 
 Curve = Callable[..., Arm] | Mapping[Any, Arm]
 
@@ -56,6 +67,29 @@ def arms_over(space: Space, arm: object) -> tuple[Arm, ...]:
         if not isinstance(one, Arm):
             raise ProblemError(f"arm at {name}: {shown(one)} must be an Arm")
     return _named(space, found)
+
+
+def curves_by_type(space: Space, arm: object, contexts: object) -> Any:
+    """The arm at every point; by type where ``contexts`` has types."""
+    if contexts is None:
+        return arms_over(space, arm)
+    if not isinstance(arm, Mapping) or not all(isinstance(name, str) for name in arm):
+        raise ProblemError(
+            f"arm = {shown(arm)}: must be functions, or arms by point, for each type"
+        )
+    found = {name: arms_over(space, one) for name, one in arm.items()}
+    places = {tuple(one.name for one in stated_arms(arms)) for arms in found.values()}
+    if len(places) > 1:
+        raise ProblemError("arm: points must be the same for every type")
+    return found
+
+
+def ordered_arms(arms: Sequence[Arm], task: Task) -> Sequence[Arm]:
+    """As ``in_order``, also for the points of a space."""
+    ordered = in_order(arms, task)
+    if isinstance(arms, PointArms):
+        return PointArms.of(ordered, [one.in_order(task) for one in arms.points])
+    return ordered
 
 
 def _named(space: Space, arms: Sequence[Arm]) -> tuple[Arm, ...]:

@@ -17,7 +17,6 @@ from tightrope.problem.arms import (
     Arm,
     BernoulliArms,
     as_arms,
-    in_order,
     means_of,
     odds_of,
     row_columns,
@@ -25,7 +24,7 @@ from tightrope.problem.arms import (
 from tightrope.problem.by_type import ByType, arms_by_type
 from tightrope.problem.changes import Change, standing_in, within
 from tightrope.problem.contexts import Types, shares_of
-from tightrope.problem.curves import Curve, PointArms, arms_over, stated_arms
+from tightrope.problem.curves import Curve, curves_by_type, ordered_arms, stated_arms
 from tightrope.problem.distributions import Bernoulli
 from tightrope.problem.features import RowFeatures
 from tightrope.problem.from_logs import FromLogs
@@ -92,7 +91,8 @@ class Problem(Known, FromLogs, ByType):
     may be wrong; ``costs``, ``known`` and ``skip`` must be true. ``contexts``: how often each type
     of request comes, by type, in any unit; ``arms`` is then a mapping from types to lists of arms
     with the same names. ``arms`` can also be an :class:`Interval` or a box: ``arm`` is then a
-    function from a number to its ``Arm``, or arms by number, interpolated in between.
+    function from a number to its ``Arm``, or arms by number, interpolated in between; with
+    ``contexts``, a mapping from types to such functions or arms.
     ``features``: those of each row, where all arms draw the rows of one table (``from_table``).
 
     >>> from tightrope import Arm, Bernoulli, Problem
@@ -147,12 +147,12 @@ class Problem(Known, FromLogs, ByType):
         contexts: Mapping[str, float] | None = None,
         further: Sequence[Sequence[Arm]] = (),
         space: Space | None = None,
-        arm: Curve | None = None,
+        arm: Curve | Mapping[str, Curve] | None = None,
         features: RowFeatures | None = None,
     ) -> None:
         """Takes many parameters because a task's are among them; those are by keyword."""
         if isinstance(arms, Space):
-            space, arms = arms, arms_over(arms, arm)
+            space, arms = arms, curves_by_type(arms, arm, contexts)
         shares = None if contexts is None else Named(shares_of(contexts))
         arms, further = arms_by_type(arms, further, shares)
         arms = as_arms(arms)
@@ -162,11 +162,8 @@ class Problem(Known, FromLogs, ByType):
         seen: Any = features and features.contexts
         seen = seen if shares is None else Types(tuple(shares))
         task = Task(names, limits, scales, name, limit=limit, contexts=seen, **declared)
-        ordered = in_order(arms, task)
-        if isinstance(arms, PointArms):
-            ordered = PointArms.of(ordered, [one.in_order(task) for one in arms.points])
         self.__dict__.update(
-            arms=ordered,
+            arms=ordered_arms(arms, task),
             limit=task.limits,
             scales=task.scales,
             name=task.name,

@@ -27,7 +27,7 @@ from tightrope.problem.rows import (
     read_parquet,
     write_parquet,
 )
-from tightrope.problem.spaces import space_of
+from tightrope.problem.spaces import Space, space_of
 from tightrope.problem.task import FACT_KEYS, HEAD_KEYS, Task, holds_task, read_head
 from tightrope.problem.toml import alone, entries_text
 from tightrope.problem.values import at, known_keys, shown
@@ -135,10 +135,12 @@ def _arm_text(arm: Arm, task: Task, counts: bool) -> str:
     laws = _arm_table(arm, task, counts)
     named = entries_text(laws.pop("penalties", {}))
     lines = "".join(f"penalties.{line}\n" for line in named.split("\n") if line)
-    place: dict[str, object] = {"name": arm.name}
-    if task.space is not None:
-        place = {"at": task.space.point_of(arm.name)}
-    return entries_text(place | laws) + lines
+    return entries_text(_place(arm, task) | laws) + lines
+
+
+def _place(arm: Arm, task: Task) -> dict[str, Any]:
+    """The name of an arm, or its place in the space."""
+    return {"name": arm.name} if task.space is None else {"at": task.space.point_of(arm.name)}
 
 
 def _arm_table(arm: Arm, task: Task, counts: bool) -> dict[str, Any]:
@@ -159,12 +161,13 @@ def _arm_table(arm: Arm, task: Task, counts: bool) -> dict[str, Any]:
 
 def _typed_texts(problem: Problem, *, counts: bool) -> list[str]:
     """The arms of a problem with types: a table for each type."""
-    tables: list[dict[str, Any]] = [
-        {name: _arm_table(arms[k], problem.stated, counts) for name, arms in problem.typed.items()}
-        for k in range(problem.arm_count)
-    ]
-    named = zip(problem.names, tables, strict=True)
-    return [f"\n[[arms]]\n{entries_text({'name': name, **table})}" for name, table in named]
+    task, given = problem.stated, {name: stated_arms(arms) for name, arms in problem.typed.items()}
+    texts = []
+    for arms in zip(*given.values(), strict=True):
+        named = zip(given, arms, strict=True)
+        tables = {name: _arm_table(arm, task, counts) for name, arm in named}
+        texts.append(f"\n[[arms]]\n{entries_text(_place(arms[0], task) | tables)}")
+    return texts
 
 
 def _read_typed(tables: object, types: Sequence[str], laws: KnownLaws) -> dict[str, Any]:
@@ -190,19 +193,25 @@ def _read_for_type(table: dict[str, Any], k: int, name: str, laws: KnownLaws) ->
         return _read_arm(own | there, k, laws)
 
 
-def _read_points(tables: object, laws: KnownLaws) -> dict[Any, Arm]:
-    """The arms of some points of a space, by point."""
+def _read_points(tables: object, types: Sequence[str], laws: KnownLaws, space: Space) -> Any:
+    """The arms of a space from those of some points; by type where there are types."""
     if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
         raise ProblemError(f"arms = {shown(tables)}: must be [[arms]] tables")
-    found = {}
+    places: list[Any] = []
     for k, table in enumerate(tables, start=1):
         if "at" not in table:
             raise ProblemError(f"arm {k}: must have at, its place in the space")
         place = tuple(table["at"]) if isinstance(table["at"], list) else table["at"]
-        if place in found:
+        if place in places:
             raise ProblemError(f"arm {k}: at = {shown(table['at'])}: is given twice")
-        found[place] = _read_arm({key: table[key] for key in table if key != "at"}, k, laws)
-    return found
+        places.append(place)
+    laid = [{key: table[key] for key in table if key != "at"} for table in tables]
+    if not types:
+        return arms_over(space, dict(zip(places, read_arms(laid, "arms", laws), strict=True)))
+    found = _read_typed(laid, types, laws)
+    return {
+        name: arms_over(space, dict(zip(places, arms, strict=True))) for name, arms in found.items()
+    }
 
 
 def read_problem(
@@ -235,12 +244,14 @@ def read_problem(
     arms: Any
     if (features := read_vectors(head.get("contexts"))) is not None:
         head = {key: value for key, value in head.items() if key != "contexts"}
+    contexts, given = head.get("contexts"), table.get("arms", [])
+    types = () if contexts is None else tuple(shares_of(contexts))
     if (space := space_of(head.get("space"))) is not None:
-        arms = arms_over(space, _read_points(table.get("arms", []), laws))
-    elif (contexts := head.get("contexts")) is None:
-        arms = read_arms(table.get("arms", []), "arms", laws)
+        arms = _read_points(given, types, laws, space)
+    elif types:
+        arms = _read_typed(given, types, laws)
     else:
-        arms = _read_typed(table.get("arms", []), tuple(shares_of(contexts)), laws)
+        arms = read_arms(given, "arms", laws)
     arguments: dict[str, Any] = {
         "arms": arms,
         "features": features,

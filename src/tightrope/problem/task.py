@@ -139,8 +139,8 @@ class Task(Known):
         space = self.arms if isinstance(self.arms, Space) else space_of(self.space)
         if space is not None and tuple(self.arms) != space.arms:
             raise ProblemError(f"arms = {shown(self.arms)}: must be the grid of {space!r}")
-        if space is not None and self.contexts is not None:
-            raise ProblemError(f"contexts = {shown(self.contexts)}: must be none beside {space!r}")
+        if space is not None and not isinstance(as_contexts(self.contexts), Types | None):
+            raise ProblemError(f"contexts = {shown(self.contexts)}: must be types beside {space!r}")
         self.__dict__["space"] = space
 
     def _wide_enough(self, scales: Scales) -> Scales:

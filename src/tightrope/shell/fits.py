@@ -36,12 +36,13 @@ class LogColumns:
     features: columns of numbers that describe the request; they need --row
     row COLUMN: the log has one line per row and arm, so every arm's outcome is known; this column
         names the row
-    interval LOW,HIGH: the arms are numbers from LOW to HIGH, such as bids; neighbours behave alike
+    interval LOW,HIGH: the arms are numbers from LOW to HIGH, such as bids; neighbours behave alike;
+        with --arm A,B two numbers, as LOW,HIGH,LOW,HIGH
     drop_missing: leave out rows with a missing value
     """
 
     arm: str | None = None
-    interval: Annotated[tuple[float, float] | None, Argument(read=ends_of)] = None
+    interval: Annotated[tuple[Any, ...] | None, Argument(read=ends_of)] = None
     cost: Annotated[str | float | None, Argument(read=number_or_text)] = None
     reward: Annotated[str | float | None, Argument(read=number_or_text)] = None
     penalty: Sequence[str] = ()
@@ -54,8 +55,14 @@ class LogColumns:
     @property
     def given(self) -> dict[str, Any]:
         """The arguments of a function that reads a log."""
-        pairs = vars(self).items()
+        pairs = {**vars(self), "arm": self.sides}.items()
         return {name: value for name, value in pairs if value or isinstance(value, float)}
+
+    @property
+    def sides(self) -> str | list[str] | None:
+        """The column of the arms; those of the numbers of a box."""
+        boxed = self.interval and isinstance(self.interval[0], tuple)
+        return self.arm.split(",") if boxed and self.arm else self.arm
 
     def require_none(self, wanted: str) -> None:
         """Raise if a column is named: it must come with the option ``wanted``."""

@@ -26,13 +26,17 @@ def number_or_text(text: str) -> str | float:
         return text
 
 
-def ends_of(text: str) -> tuple[float, float]:
-    """The ends of an interval, ``LOW,HIGH``."""
+def ends_of(text: str) -> tuple[Any, ...]:
+    """The ends of an interval, ``LOW,HIGH``; several pairs for the sides of a box."""
     try:
-        low, high = map(float, text.split(","))
+        ends = tuple(map(float, text.split(",")))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} must read LOW,HIGH, two numbers") from None
-    return low, high
+        ends = ()
+    if len(ends) not in (2, 4, 6):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must read LOW,HIGH, two numbers; or as many for each column of --arm"
+        )
+    return ends if len(ends) == 2 else tuple(zip(ends[::2], ends[1::2], strict=True))
 
 
 def by_name(

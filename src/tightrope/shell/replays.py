@@ -39,7 +39,7 @@ class Recorded:
     """
 
     arm: str
-    interval: Annotated[tuple[float, float] | None, Argument(read=ends_of)] = None
+    interval: Annotated[tuple[Any, ...] | None, Argument(read=ends_of)] = None
     cost: Column
     reward: Column
     penalty: Sequence[str] = ()
@@ -65,12 +65,15 @@ class Recorded:
         """The log, or the table, in the file."""
         from tightrope.data.fitting import own_penalties
         from tightrope.data.offpolicy import equally_likely
-        from tightrope.data.reading import read_rows
+        from tightrope.data.reading import read_rows, space_of_columns
         from tightrope.data.replays import require_names
 
         self.require_one_way()
         if self.interval is not None:
-            require_names(tightrope.Interval(*self.interval, name=self.arm))
+            boxed = isinstance(self.interval[0], tuple)
+            require_names(
+                space_of_columns(self.interval, self.arm.split(",") if boxed else self.arm)[0]
+            )
         others = ("interval", "row", "uniform", "without")
         columns = {key: value for key, value in vars(self).items() if key not in others}
         columns["penalty"] = self.penalty or own_penalties(limits)

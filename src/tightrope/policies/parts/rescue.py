@@ -13,7 +13,17 @@ from tightrope.policies.base import Constants
 from tightrope.policies.parts.beliefs import CHANCE, KNOWN, MORE, SCALE, SIZE, WIDTH, Arms, mean_of
 from tightrope.policies.state import Array, State, rows
 
-__all__ = ["LATE", "LOST", "Outlook", "cost_ahead", "plausible_rate", "room_above", "safe_rate"]
+__all__ = [
+    "LATE",
+    "LOST",
+    "Outlook",
+    "be_hopeful",
+    "be_hopeful_of",
+    "cost_ahead",
+    "plausible_rate",
+    "room_above",
+    "safe_rate",
+]
 
 LEARNING = 0.1  # of the remaining budget, at most, will be spent on an arm of the safest mixture
 LARGE = 0.4  # times z^2 and an arm's usual penalty: a large one; these three are measured
@@ -133,14 +143,28 @@ def chance_owed(limit: float, promised: float, rate: float, low: float) -> float
 def be_hopeful(
     constants: Constants, state: State, arms: Arms, budget: float, ahead: float, limited: int
 ) -> None:
+    """As ``be_hopeful_of``, of arms that are all learned separately."""
+    be_hopeful_of(len(arms.cost), constants, state, arms, budget, ahead, limited)
+
+
+def be_hopeful_of(
+    apart: int,
+    constants: Constants,
+    state: State,
+    arms: Arms,
+    budget: float,
+    ahead: float,
+    limited: int,
+) -> None:
     """Replace the drawn penalty rates by the lowest plausible ones.
 
     Drawn or cautious rates lock on to a well-known arm above the limit while another arm may be
     below it. The more cost is ahead, relative to the cost behind an arm's estimate, the less likely
-    a rate may be that is tried. ``budget``: at the start.
+    a rate may be that is tried. ``budget``: at the start. ``apart``: how many arms are learned
+    separately; neighbouring numbers are not.
     """
     for m in range(limited):
-        each = ahead * _patience(constants, state, arms, m, budget)
+        each = ahead * _patience(apart, constants, state, arms, m, budget)
         for row in range(len(arms.cost)):
             _hope(arms, row, row * limited + m, each)
 
@@ -159,7 +183,9 @@ def _hope(arms: Arms, row: int, at: int, each: float) -> None:
     arms.penalty[at] = max(least, 0.0)
 
 
-def _patience(constants: Constants, state: State, arms: Arms, m: int, budget: float) -> float:
+def _patience(
+    apart: int, constants: Constants, state: State, arms: Arms, m: int, budget: float
+) -> float:
     """The factor on the odds of a rate that is tried, by the penalties allowed per arm.
 
     Arms that differ by little take long to distinguish. If the limit allows many penalties, there
@@ -175,9 +201,9 @@ def _patience(constants: Constants, state: State, arms: Arms, m: int, budget: fl
         allowed *= base * count / cost
     elif base < 0.0:  # rewards are random like penalties
         allowed *= -base * reward / (cost * (1.0 - base * limit))
-    each: float = allowed / (PATIENT * count)
+    each: float = allowed / (PATIENT * apart)
     most = math.exp(0.25 * constants[0] * constants[0])
-    return max(min(each * each * each, most), 1.0 / math.sqrt(count))
+    return max(min(each * each * each, most), 1.0 / math.sqrt(apart))
 
 
 def plausible_rate(rate: float, deviation: float, odds: float) -> float:

@@ -8,8 +8,9 @@ variance of an outcome is estimated from residuals near its number.
 
 The channels are the cost, the reward and the *net* penalty of each limit, see ``State.bases``.
 Everything follows from the totals of the state; ``bend``, ``height`` and the variances of outcomes
-are renewed at steps 1, 2, 4, ... and every 256. Letters: K points, C = 2 + M channels, at most 64
-splines. Matrices are stored as bands: entry (i, j), j <= i, at ``i * (width + 1) + i - j``.
+are renewed at steps 1, 2, 4, ... and every 256. Where requests have types, each has a curve, around
+one over all types in the place of m (``typed_curves``); ``bend`` and ``height`` are those of all
+types. Letters: K points (rows, with types), C = 2 + M channels, at most 64 splines.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Annotated, NamedTuple
 
 from tightrope.policies.base import Constants, net_penalty
 from tightrope.policies.choice import hashed
+from tightrope.policies.parts.bands import decompose, divide, divide_transposed, invert_band
 from tightrope.policies.parts.beliefs import (
     CELLS,
     FLOOR,
@@ -31,11 +33,33 @@ from tightrope.policies.parts.beliefs import (
     Arms,
     size_of_sums,
 )
+from tightrope.policies.parts.curve_sums import (
+    net_square,
+    pulls_at,
+    square_at,
+    stays,
+    total_at,
+    value_known,
+)
 from tightrope.policies.state import Array, State, rows
 
-__all__ = ["Curves", "Shape", "begin_curves", "draw_curves", "fit_curves", "shape_of_grid"]
+__all__ = [
+    "Curves",
+    "Shape",
+    "begin_curves",
+    "draw_curves",
+    "expect_rows",
+    "find_noise",
+    "fit_block",
+    "fit_curves",
+    "look_at_all",
+    "settle",
+    "shape_of_grid",
+    "variances_before",
+    "weigh_block",
+]
 
-SIDES, POINTS, SPLINES = 3, 4, 5  # places in the policy's constants
+SIDES, POINTS, SPLINES = 5, 6, 7  # places in the policy's constants
 
 HEIGHTS = (0.5, 0.15, 0.05, 0.015)  # deviations of a weight, over the usual size of an outcome
 BENDS = (1.0, 0.3, 0.1, 0.03)  # deviations of a second difference, over that of a weight
@@ -45,6 +69,8 @@ ALIKE = 3.0  # pulls that the variance over all points is worth at a point
 SEEN = 0.25  # squared sizes that are added to the squares seen near a point
 LEAST = 1e-6  # of a squared size: the least variance of an outcome
 TINY = 1e-30  # guards quotients
+# Of the deviation of a draw, with types: of the type's own part, and of all of a penalty's.
+OWN, PENALTY = math.sqrt(0.3), math.sqrt(0.2)
 
 
 class Curves(NamedTuple):
@@ -53,6 +79,9 @@ class Curves(NamedTuple):
     first: Annotated[Array, "K"]  # the first spline at a point
     parts: Annotated[Array, "K", 64]  # the values of the splines there: 4, 16 or 64 of them
     apart: Annotated[Array, 64]  # by how much the number of each is above the first one's
+    centre: Annotated[Array, "K", "C"]  # m, or the curve over all types
+    lean: Annotated[Array, "K", "C"]  # the share of an error of the centre that is in the mean
+    before: Annotated[Array, "K", "C"]  # of the curves of types: the variance without reports
     noise: Annotated[Array, "K", "C"]  # the variance of an outcome
     mean: Annotated[Array, "K", "C"]  # the expected curve
     unsure: Annotated[Array, "K", "C"]  # its variance
@@ -61,30 +90,33 @@ class Curves(NamedTuple):
     square: Annotated[Array, "C"]  # the mean squared outcome
     height: Annotated[Array, "C"]
     bend: Annotated[Array, "C"]
-    weights: Annotated[Array, "C", "K"]
-    factor: Annotated[Array, "C", "K", 7]  # the Cholesky factor of the weights' precision
+    likely: Annotated[Array, 16]  # the log likelihood of the reports under each pair of these
+    weights: Annotated[Array, "C", "K"]  # those of a block of rows begin at its first row
+    factor: Annotated[Array, "C", "K", 7]  # the Cholesky factor of their precision; likewise
     matrix: Annotated[Array, "K", 7]
     sums: Annotated[Array, "K"]  # by spline
     counts: Annotated[Array, "K"]
 
 
-# The number of splines, the width of the band, how many splines there are at a point, and the
+# The number of splines, the width of the band + 1, how many splines there are at a point, and the
 # number of splines along a side.
 Shape = tuple[int, int, int, int]
+# The first row of a curve, the one after its last, and the distance of rows that count as one.
+Block = tuple[int, int, int]
 
 
 def shape_of_grid(constants: Constants) -> Shape:
     """The shape of the splines."""
     s = int(constants[SPLINES])
     if constants[SIDES] == 1.0:
-        return s, 3, 4, s
+        return s, 4, 4, s
     if constants[SIDES] == 2.0:
-        return s * s, 3 * s + 3, 16, s
-    return s * s * s, 3 * s * s + 3 * s + 3, 64, s
+        return s * s, 3 * s + 4, 16, s
+    return s * s * s, 3 * s * s + 3 * s + 4, 64, s
 
 
 def begin_curves(constants: Constants, curves: Curves) -> None:
-    """Compute the splines at every point."""
+    """Compute the splines at every point, for each type."""
     sides, points = int(constants[SIDES]), int(constants[POINTS])
     near, s = shape_of_grid(constants)[2:]
     for i in range(near):
@@ -120,56 +152,6 @@ def _spline(t: float, which: int) -> float:
     return t * t * t / 6.0
 
 
-# Sums of outcomes.
-
-
-def _total(state: State, row: int, channel: int, limited: int) -> float:
-    """The sum of a point's costs, rewards or net penalties."""
-    first = row * (2 + limited)
-    value: float = state.totals[first + channel]
-    if channel < 2:
-        return value
-    base, limit = state.bases[channel - 2], state.limits[channel - 2]
-    cost, reward = state.totals[first], state.totals[first + 1]
-    return net_penalty(base, limit, state.pulls[row], cost, reward, value)
-
-
-def _square(state: State, row: int, channel: int, limited: int) -> float:
-    """The sum of their squares."""
-    if channel < 2:
-        return state.squares[row * (2 + limited) + channel]  # type: ignore[no-any-return]
-    return _net_square(state, row, channel - 2, limited, 0.0)
-
-
-def _net_square(state: State, row: int, m: int, limited: int, rate: float) -> float:
-    """The sum of (net penalty - rate X)^2."""
-    at = row * limited + m
-    slope = rate if state.bases[m] == 0.0 else rate - state.limits[m]
-    found = state.net_squares[at] - 2.0 * slope * state.products[at]
-    return found + slope * slope * state.squares[row * (2 + limited)]  # type: ignore[no-any-return]
-
-
-def _value_known(state: State, row: int, channel: int, limited: int) -> bool:
-    """Whether the mean of a channel is known without reports."""
-    if state.stated[0] == 0.0:
-        return False
-    first = row * (2 + limited)
-    if channel < 2:
-        return state.known[first + channel] >= 0.0  # type: ignore[no-any-return]
-    base, m = state.bases[channel - 2], channel - 2
-    if state.known[first] < 0.0 and base != 0.0:
-        return False
-    if base < 0.0 and state.known[first + 1] < 0.0:
-        return False
-    return state.weights[row * limited + m] < 0.0 and state.known[first + channel] >= 0.0  # type: ignore[no-any-return]
-
-
-def _stays(state: State, channel: int, limited: int) -> bool:
-    """Whether a channel is known at all points: at the first and the last, since a skip is one."""
-    last = len(state.pulls) - 1
-    return _value_known(state, 0, channel, limited) and _value_known(state, last, channel, limited)
-
-
 # Fits.
 
 
@@ -177,27 +159,27 @@ def fit_curves(
     constants: Constants, state: State, arms: Arms, curves: Curves, limited: int, anew: bool
 ) -> None:
     """Compute the curves from the totals; with ``anew``, also smoothness and variances."""
-    shape = shape_of_grid(constants)
+    shape, count = shape_of_grid(constants), len(state.pulls)
     for channel in range(2 + limited):
-        if not anew and _stays(state, channel, limited):
+        if not anew and stays(state, channel, limited):
             continue
         if anew:
-            _look_at_all(state, arms, curves, channel, limited)
-            _find_noise(state, curves, channel, limited, shape)
-        _gather(state, curves, channel, limited, shape)
-        _solve(curves, channel, shape, anew)
-        _see(state, curves, channel, limited, shape)
-    _expect(constants, state, arms, curves, limited, shape)
+            look_at_all(state, arms, curves, channel, limited)
+            find_noise(state, curves, channel, limited, shape, count)
+            weigh_block(state, curves, channel, limited, shape, (0, count, count))
+            settle(curves, channel, HIGH, ROUGH)
+        fit_block(state, curves, channel, limited, shape, (0, count, count))
+    expect_rows(constants, state, arms, curves, limited, 0, count)
 
 
-def _look_at_all(state: State, arms: Arms, curves: Curves, channel: int, limited: int) -> None:
-    """The level, and the size of the usual outcome, over all points and a prior of one pull."""
+def look_at_all(state: State, arms: Arms, curves: Curves, channel: int, limited: int) -> None:
+    """The level, and the size of the usual outcome, over all rows and a prior of one pull."""
     pulls = total = square = plain = plain_square = 0.0
-    channels = 2 + limited
+    channels, count = 2 + limited, len(state.pulls)
     for row in rows(state):
         pulls += state.pulls[row]
-        total += _total(state, row, channel, limited)
-        square += _square(state, row, channel, limited)
+        total += total_at(state, row, channel, limited, count)
+        square += square_at(state, row, channel, limited, count)
         plain += state.totals[row * channels + channel]
         plain_square += state.squares[row * channels + channel]
         if state.totals[row * channels] != state.squares[row * channels]:
@@ -213,27 +195,34 @@ def _look_at_all(state: State, arms: Arms, curves: Curves, channel: int, limited
     curves.level[channel] = (total + guess) / (pulls + 1.0)
     curves.size[channel] = usual
     curves.square[channel] = (square + 0.5 * usual * usual) / (pulls + 1.0)
+    for row in rows(state):
+        curves.centre[row * channels + channel] = curves.level[channel]
 
 
-def _find_noise(state: State, curves: Curves, channel: int, limited: int, shape: Shape) -> None:
-    """The variance of an outcome at every point, from residuals near it."""
+def find_noise(
+    state: State, curves: Curves, channel: int, limited: int, shape: Shape, last: int
+) -> None:
+    """The variance of an outcome at every point, from residuals near it.
+
+    The points are the rows up to ``last``, each with the sums over the rows that far apart.
+    """
     channels, near = 2 + limited, shape[2]
     size, level = curves.size[channel], curves.level[channel]
     least = LEAST * size * size
     usual = max(curves.square[channel] - level * level, least)
     for j in range(shape[0]):
         curves.sums[j], curves.counts[j] = ALIKE * usual + SEEN * size * size, ALIKE
-    for row in rows(state):
-        n = state.pulls[row]
+    for row in range(last):
+        n = pulls_at(state, row, last)
         if n > 0.0:
             mean = curves.mean[row * channels + channel]
-            away = _square(state, row, channel, limited)
-            away += mean * (n * mean - 2.0 * _total(state, row, channel, limited))
+            away = square_at(state, row, channel, limited, last)
+            away += mean * (n * mean - 2.0 * total_at(state, row, channel, limited, last))
             for i in range(near):
                 j, part = int(curves.first[row] + curves.apart[i]), curves.parts[row * near + i]
                 curves.sums[j] += part * max(away, 0.0)
                 curves.counts[j] += part * n
-    for row in rows(state):
+    for row in range(last):
         variance = 0.0
         for i in range(near):
             j = int(curves.first[row] + curves.apart[i])
@@ -241,18 +230,21 @@ def _find_noise(state: State, curves: Curves, channel: int, limited: int, shape:
         curves.noise[row * channels + channel] = max(variance, least)
 
 
-def _gather(state: State, curves: Curves, channel: int, limited: int, shape: Shape) -> None:
+def _gather(
+    state: State, curves: Curves, channel: int, limited: int, shape: Shape, block: Block
+) -> None:
     """The reports' precision of the weights, in ``matrix``, and its right side, in ``sums``."""
-    count, wide, near = shape[0], shape[1] + 1, shape[2]
+    count, wide, near, channels, step = shape[0], shape[1], shape[2], 2 + limited, block[2]
     for at in range(count * wide):
         curves.matrix[at] = 0.0
     for j in range(count):
         curves.sums[j] = 0.0
-    for row in rows(state):
-        n = state.pulls[row]
+    for row in range(block[0], block[1]):
+        n = pulls_at(state, row, step)
         if n > 0.0:
-            noise = curves.noise[row * (2 + limited) + channel]
-            away = _total(state, row, channel, limited) - n * curves.level[channel]
+            place = row * channels + channel
+            noise = curves.noise[place]
+            away = total_at(state, row, channel, limited, step) - n * curves.centre[place]
             for i in range(near):
                 at = int(curves.first[row] + curves.apart[i])
                 part = curves.parts[row * near + i] / noise
@@ -262,18 +254,20 @@ def _gather(state: State, curves: Curves, channel: int, limited: int, shape: Sha
                     curves.matrix[at * wide + apart] += n * part * curves.parts[row * near + j]
 
 
-def _set_prior(curves: Curves, channel: int, height: float, bend: float, shape: Shape) -> None:
-    """The prior's precision of the weights, in the channel's factor."""
-    count, wide, s = shape[0], shape[1] + 1, shape[3]
-    first, size, factor = channel * 7 * len(curves.first), curves.size[channel], curves.factor
+def _set_prior(
+    curves: Curves, channel: int, place: int, height: float, bend: float, shape: Shape
+) -> None:
+    """The prior's precision of the weights, in the factor that begins at ``place``."""
+    count, wide, s = shape[0], shape[1], shape[3]
+    size, factor = curves.size[channel], curves.factor
     level, rough = 1.0 / (height * size) ** 2, 1.0 / (bend * height * size) ** 2
-    for at in range(first, first + count * wide):
+    for at in range(place, place + count * wide):
         factor[at] = 0.0
     for j in range(count):
-        factor[first + j * wide] = level
+        factor[place + j * wide] = level
     step = 1
     while step < count:
-        _add_differences(factor, first, wide, count, step, s, rough)
+        _add_differences(factor, place, wide, count, step, s, rough)
         step *= s
 
 
@@ -291,95 +285,65 @@ def _add_differences(
             factor[first + (j - 2 * step) * wide] += rough
 
 
-def _decompose(factor: Array, first: int, count: int, width: int) -> float:
-    """Replace a band by its Cholesky factor; returns half the logarithm of its determinant."""
-    half, wide = 0.0, width + 1
-    for i in range(count):
-        low = max(0, i - width)
-        for j in range(low, i + 1):
-            total = factor[first + i * wide + i - j]
-            for k in range(low, j):
-                total -= factor[first + i * wide + i - k] * factor[first + j * wide + j - k]
-            if j < i:
-                factor[first + i * wide + i - j] = total / factor[first + j * wide]
-            else:
-                factor[first + i * wide] = math.sqrt(max(total, TINY))
-                half += math.log(factor[first + i * wide])
-    return half
-
-
-def _solve(curves: Curves, channel: int, shape: Shape, anew: bool) -> None:
-    """The weights of a channel, and the factor of their precision.
-
-    With ``anew``, first find the height and bend under which the reports are most likely.
-    """
-    turns, best = (len(HEIGHTS) * len(BENDS) if anew else 0), -math.inf
-    for turn in range(turns + 1):
-        height, bend = curves.height[channel], curves.bend[channel]
-        if turn < turns:
-            height, bend = HEIGHTS[turn // len(BENDS)], BENDS[turn % len(BENDS)]
-        likelihood = -HIGH * math.log(height) - ROUGH * math.log(bend)
-        for reports in range(0 if turn < turns else 1, 2):
-            likelihood = _factor(curves, channel, height, bend, shape, reports) - likelihood
-        likelihood = _forward(curves, channel, shape) - likelihood
-        if turn < turns and likelihood > best:
-            best, curves.height[channel], curves.bend[channel] = likelihood, height, bend
-    _back(curves, channel, curves.weights, channel * len(curves.first), shape)
-
-
 def _factor(
-    curves: Curves, channel: int, height: float, bend: float, shape: Shape, reports: int
+    curves: Curves, channel: int, place: int, height: float, bend: float, shape: Shape, seen: bool
 ) -> float:
     """Factor the precision before or after the reports; half the logarithm of its determinant."""
-    first, wide = channel * 7 * len(curves.first), shape[1] + 1
-    _set_prior(curves, channel, height, bend, shape)
-    if reports > 0:
-        for at in range(shape[0] * wide):
-            curves.factor[first + at] += curves.matrix[at]
-    return _decompose(curves.factor, first, shape[0], shape[1])
+    _set_prior(curves, channel, 7 * place, height, bend, shape)
+    if seen:
+        for at in range(shape[0] * shape[1]):
+            curves.factor[7 * place + at] += curves.matrix[at]
+    return decompose(curves.factor, 7 * place, shape[0], shape[1])
 
 
-def _forward(curves: Curves, channel: int, shape: Shape) -> float:
-    """Divide the right side by the factor, into the weights; returns half their squares' sum."""
-    count, width = shape[0], shape[1]
-    wide, first, place = width + 1, channel * 7 * len(curves.first), channel * len(curves.first)
-    fit = 0.0
-    for i in range(count):
-        total = curves.sums[i]
-        for j in range(max(0, i - width), i):
-            total -= curves.factor[first + i * wide + i - j] * curves.weights[place + j]
-        curves.weights[place + i] = total / curves.factor[first + i * wide]
-        fit += 0.5 * curves.weights[place + i] * curves.weights[place + i]
-    return fit
+def weigh_block(
+    state: State, curves: Curves, channel: int, limited: int, shape: Shape, block: Block
+) -> None:
+    """Add the log likelihood of a block's reports under each height and bend to ``likely``."""
+    place = channel * len(curves.first) + block[0]
+    _gather(state, curves, channel, limited, shape, block)
+    for turn in range(len(HEIGHTS) * len(BENDS)):
+        height, bend = HEIGHTS[turn // len(BENDS)], BENDS[turn % len(BENDS)]
+        found = 0.0
+        for seen in range(2):
+            found = _factor(curves, channel, place, height, bend, shape, seen > 0) - found
+        fit = divide(
+            curves.factor, 7 * place, curves.sums, curves.weights, place, shape[0], shape[1]
+        )
+        curves.likely[turn] += fit - found
 
 
-def _back(curves: Curves, channel: int, values: Array, place: int, shape: Shape) -> None:
-    """Divide by the transposed factor, in place."""
-    count, width = shape[0], shape[1]
-    wide, first, factor = width + 1, channel * 7 * len(curves.first), curves.factor
-    for i in range(count - 1, -1, -1):
-        total = values[place + i]
-        for k in range(i + 1, min(count, i + wide)):
-            total -= factor[first + k * wide + k - i] * values[place + k]
-        values[place + i] = total / factor[first + i * wide]
+def settle(curves: Curves, channel: int, high: float, rough: float) -> None:
+    """Take the height and bend under which the reports are most likely."""
+    best = -math.inf
+    for turn in range(len(HEIGHTS) * len(BENDS)):
+        height, bend = HEIGHTS[turn // len(BENDS)], BENDS[turn % len(BENDS)]
+        found = curves.likely[turn] + high * math.log(height) + rough * math.log(bend)
+        curves.likely[turn] = 0.0
+        if found > best:
+            best, curves.height[channel], curves.bend[channel] = found, height, bend
 
 
-def _see(state: State, curves: Curves, channel: int, limited: int, shape: Shape) -> None:
-    """The expected curve and its variance at every point."""
-    channels, place, wide = 2 + limited, channel * len(curves.first), shape[1] + 1
-    near = shape[2]
-    _invert(curves, channel, shape)
-    for row in rows(state):
-        mean, variance, at = curves.level[channel], 0.0, row * channels + channel
+def fit_block(
+    state: State, curves: Curves, channel: int, limited: int, shape: Shape, block: Block
+) -> None:
+    """The curve of a block of rows, and its variance."""
+    place = channel * len(curves.first) + block[0]
+    height, bend = curves.height[channel], curves.bend[channel]
+    _gather(state, curves, channel, limited, shape, block)
+    _factor(curves, channel, place, height, bend, shape, True)
+    divide(curves.factor, 7 * place, curves.sums, curves.weights, place, shape[0], shape[1])
+    divide_transposed(curves.factor, 7 * place, curves.weights, place, shape[0], shape[1])
+    invert_band(curves.factor, 7 * place, curves.matrix, shape[0], shape[1])
+    channels, near = 2 + limited, shape[2]
+    for row in range(block[0], block[1]):
+        at = row * channels + channel
+        mean = curves.centre[at]
         for i in range(near):
             one = int(curves.first[row] + curves.apart[i])
-            part, beside = curves.parts[row * near + i], 0.0
-            mean += part * curves.weights[place + one]
-            for j in range(i):
-                apart = int(curves.apart[i] - curves.apart[j])
-                beside += curves.parts[row * near + j] * curves.matrix[one * wide + apart]
-            variance += part * (part * curves.matrix[one * wide] + 2.0 * beside)
-        if _value_known(state, row, channel, limited):
+            mean += curves.parts[row * near + i] * curves.weights[place + one]
+        variance = _variance(curves, row, shape)
+        if value_known(state, row, channel, limited):
             mean, variance = state.known[at], 0.0
             if channel >= 2:
                 cost, reward = curves.mean[row * channels], curves.mean[row * channels + 1]
@@ -388,30 +352,45 @@ def _see(state: State, curves: Curves, channel: int, limited: int, shape: Shape)
         curves.mean[at], curves.unsure[at] = mean, variance
 
 
-def _invert(curves: Curves, channel: int, shape: Shape) -> None:
-    """The weights' covariances within the band, in ``matrix`` (Takahashi's recursion)."""
-    count, width = shape[0], shape[1]
-    wide, first = width + 1, channel * 7 * len(curves.first)
-    factor, matrix = curves.factor, curves.matrix
-    for i in range(count - 1, -1, -1):
-        own = factor[first + i * wide]
-        for j in range(min(count - 1, i + width), i - 1, -1):
-            total = 1.0 / own if i == j else 0.0
-            for k in range(i + 1, min(count, i + wide)):
-                high, low = max(k, j), min(k, j)
-                total -= factor[first + k * wide + k - i] * matrix[high * wide + high - low]
-            matrix[j * wide + j - i] = total / own
+def _variance(curves: Curves, row: int, shape: Shape) -> float:
+    """The variance of a curve at a point; ``matrix`` has the covariances of its weights."""
+    variance, near, wide = 0.0, shape[2], shape[1]
+    for i in range(near):
+        one = int(curves.first[row] + curves.apart[i])
+        part, beside = curves.parts[row * near + i], 0.0
+        for j in range(i):
+            apart = int(curves.apart[i] - curves.apart[j])
+            beside += curves.parts[row * near + j] * curves.matrix[one * wide + apart]
+        variance += part * (part * curves.matrix[one * wide] + 2.0 * beside)
+    return variance
+
+
+def variances_before(
+    curves: Curves, whole: Curves, channel: int, limited: int, shape: Shape, count: int
+) -> None:
+    """The variance of the curve of a type without reports, in ``before`` of the whole."""
+    place = channel * len(curves.first)
+    _factor(curves, channel, place, curves.height[channel], curves.bend[channel], shape, False)
+    invert_band(curves.factor, 7 * place, curves.matrix, shape[0], shape[1])
+    for row in range(count):
+        whole.before[row * (2 + limited) + channel] = _variance(curves, row, shape)
 
 
 # What ``resolve`` reads.
 
 
-def _expect(
-    constants: Constants, state: State, arms: Arms, curves: Curves, limited: int, shape: Shape
+def expect_rows(
+    constants: Constants,
+    state: State,
+    arms: Arms,
+    curves: Curves,
+    limited: int,
+    first: int,
+    last: int,
 ) -> None:
-    """The expected rates of every point, and how certain they are."""
+    """The expected rates of a block of rows, and how certain they are."""
     channels = 2 + limited
-    for row in rows(state):
+    for row in range(first, last):
         least = max(FLOOR * curves.level[0], max(constants[LEAST_COST], TINY))
         cost = min(max(curves.mean[row * channels], least), 1.0)
         arms.cost_scale[row] = cost
@@ -422,7 +401,7 @@ def _expect(
                 net = max(net, 0.0)
             arms.rate[row * limited + m] = net / cost
     for m in range(limited):
-        _expect_spread(constants, state, arms, curves, m, limited, shape)
+        _expect_spread(constants, state, arms, curves, m, limited, first, last)
 
 
 def _expect_spread(
@@ -432,21 +411,23 @@ def _expect_spread(
     curves: Curves,
     m: int,
     limited: int,
-    shape: Shape,
+    first: int,
+    last: int,
 ) -> None:
     """The variance of a net penalty per unit of cost, and the cost behind its rate."""
-    size, channels, near = curves.size[2 + m], 2 + limited, shape[2]
+    size, channels, shape = curves.size[2 + m], 2 + limited, shape_of_grid(constants)
+    near = shape[2]
     for j in range(shape[0]):
         curves.sums[j] = ALIKE * curves.square[2 + m] + SEEN * size * size
         curves.counts[j] = ALIKE
     for row in rows(state):
         if state.pulls[row] > 0.0:
-            away = _net_square(state, row, m, limited, arms.rate[row * limited + m])
+            away = net_square(state, row, m, limited, arms.rate[row * limited + m])
             for i in range(near):
                 j, part = int(curves.first[row] + curves.apart[i]), curves.parts[row * near + i]
                 curves.sums[j] += part * max(away, 0.0)
                 curves.counts[j] += part * state.pulls[row]
-    for row in rows(state):
+    for row in range(first, last):
         at, cost, spread = row * limited + m, arms.cost_scale[row], 0.0
         for i in range(near):
             j = int(curves.first[row] + curves.apart[i])
@@ -466,24 +447,37 @@ def draw_curves(
     state: State,
     arms: Arms,
     curves: Curves,
+    whole: Curves,
     word: int,
     noise: float,
     limited: int,
+    first: int,
+    last: int,
+    both: bool,
 ) -> None:
-    """Draw a curve for every channel; ``noise`` multiplies the normal numbers."""
+    """Draw a curve of a block of rows for every channel; ``noise`` multiplies the normal numbers.
+
+    ``whole``: the curves over all types that these lean on, if ``both``.
+    """
     shape, channels = shape_of_grid(constants), 2 + limited
     near = shape[2]
     for channel in range(channels):
-        for j in range(shape[0]):
-            random = hashed(word, channel * 64 + j)
-            curves.sums[j] = noise * NORMAL[random & (CELLS - 1)]
-        _back(curves, channel, curves.sums, 0, shape)
-        for row in rows(state):
-            value = curves.mean[row * channels + channel]
-            if curves.unsure[row * channels + channel] > 0.0:
+        own = noise
+        if both:
+            wide = noise * (PENALTY if channel >= 2 else 1.0)
+            _draw_weights(whole, channel, 0, word, channels + channel, wide, shape)
+            own = wide * OWN
+        _draw_weights(curves, channel, first, word, channel, own, shape)
+        for row in range(first, last):
+            at = row * channels + channel
+            value, lean = curves.mean[at], curves.lean[at] if both else 0.0
+            if curves.unsure[at] > 0.0:
                 for i in range(near):
                     j = int(curves.first[row] + curves.apart[i])
-                    value += curves.parts[row * near + i] * curves.sums[j]
+                    away = curves.sums[j]
+                    if lean > 0.0:
+                        away += lean * whole.sums[j]
+                    value += curves.parts[row * near + i] * away
             if channel == 0:
                 least = max(FLOOR * arms.cost_scale[row], constants[LEAST_COST])
                 arms.cost[row] = min(max(value, least), 1.0)
@@ -493,3 +487,13 @@ def draw_curves(
                 if state.bases[channel - 2] == 0.0:
                     value = max(value, 0.0)
                 arms.penalty[row * limited + channel - 2] = value / arms.cost[row]
+
+
+def _draw_weights(
+    curves: Curves, channel: int, first: int, word: int, place: int, noise: float, shape: Shape
+) -> None:
+    """Draw the weights of a block around their means, into ``sums``."""
+    for j in range(shape[0]):
+        curves.sums[j] = noise * NORMAL[hashed(word, place * 64 + j) & (CELLS - 1)]
+    factor = 7 * (channel * len(curves.first) + first)
+    divide_transposed(curves.factor, factor, curves.sums, 0, shape[0], shape[1])

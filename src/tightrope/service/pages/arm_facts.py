@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tightrope.formats import NOTHING, Money, count, number, percent
-from tightrope.problem import Interval, Task
+from tightrope.problem import Task
 from tightrope.service.pages.curves import Floats, Totals, mean_band, shares
 from tightrope.service.pages.history import View
 from tightrope.service.pages.mixture import VIEWS, best_of, by_features, colours_of, ranking
@@ -146,6 +146,8 @@ def mixture_text(view: View, shares: Sequence[float]) -> str:
 
 
 def _arm_name(view: View, k: int) -> str:
-    """An arm's name; over an interval with that of its number, such as bid 0.6."""
+    """An arm's name; of numbers with theirs, such as bid 0.6."""
     space, name = view.task.space, view.task.names[k]
-    return f"{space.name} {name}" if isinstance(space, Interval) else name
+    if space is None:
+        return name
+    return ", ".join(map(" ".join, zip(space.ranges, name.split(", "), strict=True)))

@@ -1,11 +1,12 @@
-"""What was learned about an interval, as panels of a chart: a curve and its band per outcome.
+"""What was learned about an interval or a box, as panels of a chart, one per outcome.
 
-Places are in percent of a panel's plot, from its top left. Letters: K points, C channels.
+Over an interval a panel has a curve and its band, over a box a map. Places are in
+percent of a panel's plot, from its top left. Letters: K points, C channels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple, cast
 
@@ -14,7 +15,7 @@ import numpy.typing as npt
 
 from tightrope.formats import count, percent
 from tightrope.live.learned import Floats, LearnedCurve
-from tightrope.problem import Interval
+from tightrope.problem import Interval, Space
 from tightrope.service.pages.arm_facts import LEAST_SHARE, outcome_words
 from tightrope.service.pages.history import View
 from tightrope.service.pages.mixture import VIEWS, best_of
@@ -28,6 +29,11 @@ ROWS = 21  # of the table, about
 ROOM = 1.06  # of the highest value that a panel shows
 CLOSE = 7.0  # percent of the width in which points of the mixture share a mark
 BARS = 18.0  # percent of the height: the most pulled number
+FAINT = 0.01  # of the highest value: a cell that is left out of a map
+ABOUT = (
+    "mean outcome of one pull with its 95 % band; dots: the best mixture; bars: where the pulls lie"
+)
+ABOUT_MAPS = "mean outcome of one pull: the stronger the colour, the higher; dots: the best mixture"
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)  # digits of the marks of an axis
 LEFT, RIGHT, TOP, BOTTOM = 12.0, 98.0, 5.0, 86.0  # edges of the plot, in percent of the chart
 
@@ -44,14 +50,16 @@ class CurvePanel(NamedTuple):
     """One outcome: ``line``, ``band``, ``allowed`` and ``bars`` are points of SVG shapes."""
 
     channel: str
-    line: str
-    band: str
-    allowed: str  # the most that keeps the limit; empty without one
-    bars: list[tuple[str, str, str]]  # x, width and height
     across: list[Mark]
     up: list[Mark]
     best: list[Mark]
     text: str
+    key: str = ""  # beside the title
+    line: str = ""
+    band: str = ""
+    allowed: str = ""  # the most that keeps the limit; empty without one
+    bars: Sequence[tuple[str, str, str]] = ()  # x, width and height
+    cells: Sequence[tuple[str, str, str, str, str]] = ()  # x, y, width, height, shade
 
 
 class CurveRow(NamedTuple):
@@ -64,10 +72,14 @@ class CurveRow(NamedTuple):
 
 
 class CurveFacts:
-    """The chart of an interval and its table."""
+    """The chart of an interval or a box, and its table."""
 
-    def __init__(self, view: View, space: Interval, unit: str) -> None:
-        self.name, self.channels = space.name, list[str]()
+    def __init__(self, view: View, space: Space, unit: str) -> None:
+        self.name, self.channels = " and ".join(space.ranges), list[str]()
+        self.about = ABOUT
+        if space.side_count > 1:
+            across, up = list(space.ranges)[:2]
+            self.about = f"{across} across, {up} up; {ABOUT_MAPS}"
         self.panels, self.rows = list[CurvePanel](), list[CurveRow]()
         if view.curve is not None:
             self._draw(view, view.curve, outcome_words(view, unit))
@@ -77,10 +89,16 @@ class CurveFacts:
         shares = np.zeros(count) if mixture is None else np.array(mixture[1])
         shown = [c for c in range(len(channels)) if (curve.high - curve.low)[:, c].any()]
         self.channels = [channels[c] for c in shown]
-        self.panels = [_panel(view, curve, c, words[c], shares) for c in shown]
-        places = set(range(0, count, max(1, count // (ROWS - 1))))
-        places |= set(np.flatnonzero(shares >= LEAST_SHARE).tolist())
-        self.rows = [_row(curve, k, shown, words, float(shares[k])) for k in sorted(places)]
+        places = list(range(0, count, max(1, count // (ROWS - 1))))
+        if curve.sums.space.side_count == 1:
+            self.panels = [_panel(view, curve, c, words[c], shares) for c in shown]
+        else:
+            self.panels = _maps(curve, shown, words, shares)
+            places = np.argsort(curve.sums.pulls)[: -ROWS - 1 : -1].tolist()  # the most pulled
+        best = np.flatnonzero(shares >= LEAST_SHARE).tolist()
+        self.rows = [
+            _row(curve, k, shown, words, float(shares[k])) for k in sorted({*places, *best})
+        ]
 
 
 def _row(
@@ -96,9 +114,9 @@ def _row(
 
 @lru_cache(maxsize=VIEWS)
 def curve_facts(view: View, unit: str) -> CurveFacts | None:
-    """The chart of a campaign over an interval, empty before the first report; None for others."""
+    """The chart of a campaign over numbers, empty before the first report; None for others."""
     space = view.task.space
-    return CurveFacts(view, space, unit) if isinstance(space, Interval) else None
+    return None if space is None else CurveFacts(view, space, unit)
 
 
 def _panel(view: View, curve: LearnedCurve, c: int, write: Write, shares: Floats) -> CurvePanel:
@@ -119,6 +137,7 @@ def _panel(view: View, curve: LearnedCurve, c: int, write: Write, shares: Floats
         channel=task.channels[c],
         line=_points(across, mean),
         band=_points(np.append(across, across[::-1]), np.append(high, low[::-1])),
+        key="" if allowed is None else "dashed: what the limit allows",
         allowed="" if allowed is None else _points(across, 100.0 - scale * allowed),
         bars=[
             (f"{x - width / 2:.2f}", f"{width:.2f}", f"{bar:.2f}")
@@ -133,6 +152,77 @@ def _panel(view: View, curve: LearnedCurve, c: int, write: Write, shares: Floats
         best=best,
         text=f"mean {task.channels[c]} of a pull by {space.name}, with its 95 % band{said}",
     )
+
+
+def _maps(
+    curve: LearnedCurve, shown: list[int], words: list[Write], shares: Floats
+) -> list[CurvePanel]:
+    """A map of each outcome over the first two numbers, and one of the pulls.
+
+    A third number has the value that is best, or pulled most.
+    """
+    space, pulls = curve.sums.space, np.array(curve.sums.pulls, float)
+    shape = tuple(len(points) for points in space.axes)
+    most = np.unravel_index(int((shares if shares.any() else pulls).argmax()), shape)
+    there = [
+        f"{name} {points[at]:g}"
+        for name, points, at in list(zip(space.ranges, space.axes, most, strict=True))[2:]
+    ]
+    maps = [(curve.sums.task.channels[c], curve.mean[:, c], words[c]) for c in shown]
+    maps.append(("pulls", pulls, lambda value: count(int(value or 0))))
+    found = []
+    for name, values, write in maps:
+        plane = values.reshape(shape[0], shape[1], -1)[:, :, int(most[2]) if there else 0]
+        found.append(_map(space, name, plane, write, shares, there))
+    return found
+
+
+def _map(
+    space: Space, name: str, values: Floats, write: Write, shares: Floats, there: list[str]
+) -> CurvePanel:
+    (wide, high), top = values.shape, float(values.max()) or 1.0
+    x, y = np.arange(wide) * 100.0 / wide, 100.0 - np.arange(1, high + 1) * 100.0 / high
+    cells = [
+        (f"{x[i]:.2f}", f"{y[j]:.2f}", f"{100 / wide:.2f}", f"{100 / high:.2f}", f"{shade:.3f}")
+        for (i, j), shade in np.ndenumerate(np.maximum(values, 0.0) / top)
+        if shade >= FAINT
+    ]
+    sides, marks = list(space.ranges.items())[:2], []
+    for low, most in (ends for _, ends in sides):
+        marks.append(
+            [(100.0 * (one - low) / (most - low), f"{one:g}") for one in _ticks(low, most)]
+        )
+    return CurvePanel(
+        channel=name,
+        across=[_mark(_inside(at, wide), 100.0, text) for at, text in marks[0]],
+        up=[_mark(0.0, 100.0 - _inside(at, high), text) for at, text in marks[1]],
+        best=_best_on_map(space, shares, wide, high),
+        text=f"{name} by {sides[0][0]} (across) and {sides[1][0]} (up), by strength of colour",
+        key=", ".join([f"up to {write(top)}", *there]),
+        cells=cells,
+    )
+
+
+def _inside(at: float, count: int) -> float:
+    """The place of a point, in percent of a side, among the middles of so many cells."""
+    return (at * (count - 1) / 100.0 + 0.5) * 100.0 / count
+
+
+def _best_on_map(space: Space, shares: Floats, wide: int, high: int) -> list[Mark]:
+    """The points of the best mixture, largest first; those that are close together are one."""
+    groups: list[tuple[float, float, float]] = []
+    shape = tuple(len(points) for points in space.axes)
+    for k in np.argsort(-shares):
+        if shares[k] < LEAST_SHARE:
+            break
+        i, j = np.unravel_index(int(k), shape)[:2]
+        x, y = (i + 0.5) * 100.0 / wide, 100.0 - (j + 0.5) * 100.0 / high
+        near = [n for n, one in enumerate(groups) if abs(one[0] - x) + abs(one[1] - y) < 2 * CLOSE]
+        if near:
+            groups[near[0]] = (*groups[near[0]][:2], groups[near[0]][2] + float(shares[k]))
+        else:
+            groups.append((x, y, float(shares[k])))
+    return [_mark(x, y, percent(share, 0)) for x, y, share in groups]
 
 
 def _together(across: Floats, shares: Floats) -> list[npt.NDArray[np.int64]]:
