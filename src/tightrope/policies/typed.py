@@ -307,7 +307,8 @@ def _least(
         for m in range(limited):
             above = max(above, excess_over(state, arms, row, m, arms.penalty[row * limited + m]))
             large = large_penalty(constants, _tail(scratch, row, m, count, limited))
-            if state.remaining[1 + m] > 0.0 and large > HOPED * state.remaining[1 + m]:
+            left = state.remaining[1 + m]
+            if large > HOPED * (left if left > 0.0 else state.limits[m] * ahead):
                 fits = False
         if above < least and fits:
             found, least = row, above

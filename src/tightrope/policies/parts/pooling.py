@@ -321,7 +321,7 @@ def _mean_of_row(
     arms_part *= lean * lean
     drawn = (OWN * ours + arms_part) * (PENALTY if channel >= 2 else 1.0)
     scale, width = shape_of(variance / drawn - 1.0, here, there, size)
-    return scale, width, size, variance / (ours + arms_part)
+    return scale, width, there / max(here, LEAST * size), variance / (ours + arms_part)
 
 
 def _believe_penalty(
