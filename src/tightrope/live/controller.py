@@ -41,6 +41,12 @@ WHOLE = (int, np.integer)
 Penalty = float | Sequence[float] | Mapping[str, float] | None
 
 
+def _unused(context: object) -> InputError:
+    """The error of a context in a task without any."""
+    allowed = "must be left out; the task has no types (Task(contexts=...))"
+    return InputError(f"context = {shown(context)}: {allowed}")
+
+
 class Controller(MovingRun):
     """Decides which arm to pull next, for one budget, in the user's units.
 
@@ -146,8 +152,7 @@ class Controller(MovingRun):
             or context is not None
         ):
             if context is not None:
-                allowed = "must be left out; the task has no types (Task(contexts=...))"
-                raise InputError(f"context = {shown(context)}: {allowed}")
+                raise _unused(context)
             return self._ask_row(eligible)
         self._alone = arm
         return arm
@@ -247,13 +252,17 @@ class Controller(MovingRun):
         cost: float | None = None,
         reward: float | None = None,
         penalty: Penalty = None,
+        *,
+        context: str | None = None,
     ) -> None:
         """Report the cost, reward and penalties of a pull of ``arm`` (its number or name).
 
         ``penalty``: one number, one for each limit in order, or a mapping by the limits' names.
         Known outcomes can be left out; if reported, they must agree with the task. An outcome above
-        a growing scale makes the scale grow.
+        a growing scale makes the scale grow. ``context``: the request's type, if it has types.
         """
+        if context is not None:
+            raise _unused(context)
         if (
             self._usual
             and arm.__class__ is int
