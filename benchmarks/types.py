@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -26,26 +26,22 @@ from tightrope.problem.distributions import Bernoulli, Constant
 
 __all__ = ["main", "problems"]
 
-BUDGET, RUNS, LIMIT = 10_000.0, 4, 0.9
+BUDGET, RUNS = 10_000.0, 4
 
 
 def problems(types: int, arms: int, known: bool) -> tuple[Problem, Problem]:
     """Requests with types, and a plain problem whose arms are their rows."""
-    draw = partial(Random(0).uniform, 0.3, 0.7)
+    draw = Random(0).uniform
     rows = [
-        Arm(f"arm {row % arms}", Constant(1.0) if known else Bernoulli(draw()), *_coins(draw))
-        for row in range(types * arms)
+        [Constant(1.0), *coins] if known else [Bernoulli(draw(0.3, 0.7)), *coins]
+        for coins in ([Bernoulli(draw(0.3, 0.7)) for _ in range(2)] for _ in range(types * arms))
     ]
-    by_type = {f"type {x}": rows[x * arms : (x + 1) * arms] for x in range(types)}
-    plain = [Arm(f"row {k}", row.cost, row.reward, row.penalty) for k, row in enumerate(rows)]
-    limit = LIMIT * (0.53 if known else 1.0)
-    return Problem(by_type, limit=limit, contexts=dict.fromkeys(by_type, 1.0)), Problem(
-        plain, limit=limit
-    )
-
-
-def _coins(draw: Callable[[], float]) -> tuple[Bernoulli, Bernoulli]:
-    return Bernoulli(draw()), Bernoulli(draw())
+    named = [Arm(f"arm {row % arms + 1}", *laws) for row, laws in enumerate(rows)]
+    by_type = {f"type {x + 1}": named[x * arms : (x + 1) * arms] for x in range(types)}
+    plain = [Arm(f"row {row + 1}", *laws) for row, laws in enumerate(rows)]
+    told: Any = {"limit": 0.48, "costs": 1.0} if known else {"limit": 0.9}
+    shares = dict.fromkeys(by_type, 1.0)
+    return Problem(by_type, contexts=shares, **told), Problem(plain, **told)
 
 
 def _timer(problem: Problem, policy: str) -> Callable[[], float]:

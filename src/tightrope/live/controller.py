@@ -259,7 +259,7 @@ class Controller(MovingRun):
 
         ``penalty``: one number, one for each limit in order, or a mapping by the limits' names.
         Known outcomes can be left out; if reported, they must agree with the task. An outcome above
-        a growing scale makes the scale grow. ``context``: the request's type, if it has types.
+        a growing scale makes the scale grow. ``context``: as for ``ask``.
         """
         if context is not None:
             raise _unused(context)

@@ -109,8 +109,9 @@ def learn_row(
 ) -> None:
     """Renew what is believed of a row and of others of its arm, after a report.
 
-    Each report renews one more row in turn, or all rows of an arm with few reports, whose mean
-    changes fast. Everything is renewed at steps 1, 2, 4, 8, ..., and after every 256 of them.
+    Every second report renews one more row in turn, and each report all rows of an arm with few of
+    them, whose mean changes fast. Everything is renewed at steps 1, 2, 4, 8, ..., and after every
+    256 of them.
     """
     steps, count = int(state.steps[0]), int(constants[ARMS])
     if steps & (steps - 1) == 0 or steps & 255 == 0:
@@ -123,8 +124,8 @@ def learn_row(
     _find_factors(state, pool, row // count, count, channels)
     _believe(constants, state, arms, pool, row, arm, limited)
     _find_safest(state, arms, pool, row // count, count, limited)
-    for turn in range(types if pool.pulls[arm] < FEW * types else 1):
-        kind = (steps + turn) % types
+    for turn in range(types if pool.pulls[arm] < FEW * types else steps & 1):
+        kind = (steps // 2 + turn) % types
         other = kind * count + arm
         if other != row:
             _believe(constants, state, arms, pool, other, arm, limited)
