@@ -18,6 +18,8 @@ from benchmarks.risk import FAMILIES as CELLS
 from benchmarks.risk import HALVES, cells, wilson, yardstick
 from benchmarks.risk import main as print_cells
 from benchmarks.steps import PROBE, compiled_probe
+from benchmarks.types import main as time_types
+from benchmarks.types import problems
 from tightrope import LyOn, arena, ready_problem, simulate
 from tightrope.theory import learning_limit
 from tightrope.version import __version__
@@ -203,3 +205,22 @@ def test_cells_are_printed_with_the_yardstick(capsys):
     ]
     assert all("broken" in line for line in lines[::2])
     assert all("yardstick" in line for line in lines[1::2])
+
+
+def test_a_step_with_types_is_timed_beside_the_plain_one(capsys, monkeypatch):
+    monkeypatch.setattr("benchmarks.types.BUDGET", 200.0)
+    time_types(["--types", "2", "--arms", "2", "--repeats", "2", "--policy", "resolve"])
+    rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
+    assert [row["costs"] for row in rows] == ["learned", "known"]
+    for row in rows:
+        typed, plain = float(row["ns with types"]), float(row["ns plain"])
+        assert typed > 0.0
+        assert float(row["ratio"]) == pytest.approx(typed / plain, rel=1e-4)
+
+
+def test_the_rows_of_a_timed_problem_are_the_arms_of_the_plain_one():
+    typed, plain = problems(2, 3, known=False)
+    assert typed.arm_count == 3
+    assert plain.arm_count == 6
+    rows = [arm for arms in typed.typed.values() for arm in arms]
+    assert [arm.outcomes for arm in plain.arms] == [arm.outcomes for arm in rows]

@@ -26,6 +26,7 @@ from tightrope.engine.planning import plan_jobs
 from tightrope.errors import InputError, ProblemError
 from tightrope.policies import FixedArm, parse_policy
 from tightrope.policies.base import set_up
+from tightrope.policies.parts.beliefs import MORE, SIZE
 
 TOML = """
 limit = 0.8
@@ -518,3 +519,28 @@ def test_every_type_learns_at_once_from_the_first_reports_of_an_arm():
     assert (believed[1:, 1] > 0.7).all()
     assert (believed[:, 0] < 0.6).all()
     assert (np.abs(np.asarray(arms.reward_width)) > 0.0).all()
+
+
+def test_the_usual_penalty_is_that_of_the_type():
+    """Dear answers of one type: a large penalty is expected there, not of the arm's other types."""
+    task = Task(["a", "b"], limit=0.5, costs=1, contexts=Types(["x", "y"]))
+    controller = Controller(task, Resolve(risk=0.01), budget=1000)
+    for turn in range(40):
+        for kind, size in (("x", 0.02), ("y", 0.2)):
+            controller.tell(0, reward=0.5, penalty=size * (1 + turn % 3), context=kind)
+    sizes = controller._state.scratch.arms.more.reshape(4, MORE)[:, SIZE]
+    assert sizes[0] < 0.1
+    assert sizes[2] == pytest.approx(0.2 * 14 / 6, rel=0.1)
+
+
+def test_nothing_dear_is_hoped_for_once_an_allowance_is_used_up():
+    task = Task(["cheap", "dear"], limit=0.1, costs=1, contexts=Types(["x", "y"]))
+    controller = Controller(task, Resolve(risk=0.01), budget=100)
+    for _ in range(40):
+        controller.tell(0, reward=0.5, penalty=0.2, context="x")
+    controller.tell(1, reward=0.5, penalty=1.0, context="y")
+    controller.tell(0, reward=0.5, penalty=1.0, context="y")
+    assert controller._state.record.remaining[1] < 10.0 - 9.9
+    for _ in range(20):
+        assert controller.ask(context="x") == 0
+        controller.tell(0, reward=0.5, penalty=0.2, context="x")

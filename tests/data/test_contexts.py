@@ -459,7 +459,7 @@ def test_the_shell_learns_from_a_log_before_a_replay(csv, capsys):
     found = []
     for more in ([], ["--learn-from", csv], ["--learn-from", csv, "--weight", "0.3"]):
         assert main([*words, *more]) == 0
-        found.append(json.loads(capsys.readouterr().out)["policies"][0]["reward_rate"])
+        found.append(json.loads(capsys.readouterr().out)["policies"][0])
     assert found[1] == found[2] != found[0]
     assert main([*words, "--weight", "0.3"]) == 2
     assert "--weight 0.3: must come with --learn-from FILE" in capsys.readouterr().err

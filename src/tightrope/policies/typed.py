@@ -34,7 +34,7 @@ from tightrope.policies.parts.beliefs import (
     draw_for_many,
     mean_of,
 )
-from tightrope.policies.parts.pooling import ARMS, Pool, excess_over, learn_row, pool_all, share_of
+from tightrope.policies.parts.pooling import ARMS, Pool, excess_over, learn_row, pool_all
 from tightrope.policies.parts.rescue import (
     Outlook,
     be_hopeful,
@@ -60,7 +60,6 @@ from tightrope.problem import Known, Task
 
 __all__ = ["TypedResolve"]
 
-EQUAL = 4  # the place of 1 in the policy's constants where all costs are known and equal
 STEPS = 1  # halvings of the interval that a price is in; two prices are mixed in any case
 WIDTH = 1.5  # of a price, over the last one: the first interval
 STEPS_DOWN = 3  # from the last price, until 0 is tried
@@ -108,14 +107,11 @@ class TypedResolve(Resolve):
         return self
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """As ``resolve``; the curse is that of K arms. Then K, and whether all costs are equal."""
+        """As ``resolve``; the curse is that of K arms. Then K."""
         arms = task.arm_count // max(task.types, 1)
         setup = Resolve.setup(self, task, budget)  # of a guarded policy too
         z, _, least = setup.constants
-        costs = task.known_outcomes[:, 0]
-        equal = not math.isnan(costs[0]) and bool((costs == costs[0]).all())
-        kappa = curse(arms)
-        constants = (z, kappa, least, float(arms), float(equal))
+        constants = (z, curse(arms), least, float(arms))
         return replace(setup, constants=constants, warning=self._no_promise(task.whole))
 
     @staticmethod
@@ -169,7 +165,7 @@ def _choose(
         return _least(constants, state, scratch, kind, count, limited)
     first, last = kind * count, (kind + 1) * count
     draw_for_many(constants, state, arms, words[0], noise, limited, first, last)
-    _find_prices(constants, scratch, count, words, limited)
+    _find_prices(scratch, count, words, limited)
     row = _best(scratch, kind, count, limited)
     if not _bearable(constants, state, scratch, row, count, limited):
         return _best_bearable(constants, state, scratch, kind, count, limited)
@@ -227,10 +223,11 @@ def _look_ahead(
     """What the safest arms of all types do to limit m: the variance between types is noise."""
     arms, pool = scratch.arms, scratch.pool
     requests, types = pool.requests[0], len(arms.cost) // count
+    each, more = 1.0 / (requests + 1.0), count / len(pool.seen)  # a type has a share from the start
     cost = penalty = square = noise = unsure = mixed = large = above = 0.0
     for kind in range(types):
         if pool.seen[kind * count] > 0.0 or requests == 0.0:
-            row, share = int(scratch.pool.safest[kind * count]), share_of(pool, kind, count)
+            row, share = int(pool.safest[kind * count]), (pool.seen[kind * count] + more) * each
             at, mean = row * limited + m, mean_of(arms.cost_scale[row])
             net, paid = arms.rate[at] * mean, share * mean
             cost += paid
@@ -307,7 +304,8 @@ def _least(
         for m in range(limited):
             above = max(above, excess_over(state, arms, row, m, arms.penalty[row * limited + m]))
             large = large_penalty(constants, _tail(scratch, row, m, count, limited))
-            if state.remaining[1 + m] > 0.0 and large > HOPED * state.remaining[1 + m]:
+            left = state.remaining[1 + m]
+            if large > HOPED * (left if left > 0.0 else state.limits[m] * ahead):
                 fits = False
         if above < least and fits:
             found, least = row, above
@@ -318,25 +316,21 @@ def _least(
 # Prices.
 
 
-def _find_prices(
-    constants: Constants, scratch: TypedScratch, count: int, words: Array, limited: int
-) -> None:
+def _find_prices(scratch: TypedScratch, count: int, words: Array, limited: int) -> None:
     """Prices at which the best arms of all types are expected to incur the promised rates."""
     if limited == 0:
-        _excess(constants, scratch, 0, count, limited)  # finds theta
+        _excess(scratch, 0, count, limited)  # finds theta
     rounds = 1 if limited == 1 else 3
     for turn in range(rounds):
         for m in range(limited):
-            low, high = _bracket(constants, scratch, m, count, limited)
+            low, high = _bracket(scratch, m, count, limited)
             if turn + 1 == rounds and hashed(words[1], 4 + m) * COIN < scratch.mixing[0]:
                 scratch.price[1 + m] = low
             else:
                 scratch.price[1 + m] = high
 
 
-def _bracket(
-    constants: Constants, scratch: TypedScratch, m: int, count: int, limited: int
-) -> tuple[float, float]:
+def _bracket(scratch: TypedScratch, m: int, count: int, limited: int) -> tuple[float, float]:
     """Two near prices of penalty m, beside the other prices: below and above the promised rate.
 
     They are looked for from the last one above 0 on. What is expected jumps between them, from one
@@ -345,32 +339,32 @@ def _bracket(
     price, at, free = scratch.price, 1 + m, 0.0  # free: what is above the rate at the price 0
     scratch.mixing[0] = 0.0
     if price[at] == 0.0:  # most often it is so again
-        free = _excess(constants, scratch, m, count, limited)
+        free = _excess(scratch, m, count, limited)
         if free <= 0.0:
             return 0.0, 0.0
     low = high = scratch.usual[m] if scratch.usual[m] > 0.0 else 1.0
     price[at], step = high, WIDTH
-    above = below = _excess(constants, scratch, m, count, limited)
+    above = below = _excess(scratch, m, count, limited)
     for _ in range(STEPS_DOWN):
         if above <= 0.0:
             high, below = low, above
             low, step = low / step, step * WIDTH
             price[at] = low
-            above = _excess(constants, scratch, m, count, limited)
+            above = _excess(scratch, m, count, limited)
     if above <= 0.0:
         high, below, low, price[at] = low, above, 0.0, 0.0
-        above = free if free > 0.0 else _excess(constants, scratch, m, count, limited)
+        above = free if free > 0.0 else _excess(scratch, m, count, limited)
         if above <= 0.0:
             return 0.0, 0.0
     while below > 0.0 and high < MOST_PRICE:
         low, above = high, below
         high, step = high * step, step * WIDTH
         price[at] = high
-        below = _excess(constants, scratch, m, count, limited)
+        below = _excess(scratch, m, count, limited)
     for _ in range(STEPS):
         middle = math.sqrt(low * high) if low > 0.0 else 0.25 * high
         price[at] = middle
-        rate = _excess(constants, scratch, m, count, limited)
+        rate = _excess(scratch, m, count, limited)
         if rate <= 0.0:
             high, below = middle, rate
         else:
@@ -381,30 +375,26 @@ def _bracket(
     return low, high
 
 
-def _excess(constants: Constants, scratch: TypedScratch, m: int, count: int, limited: int) -> float:
+def _excess(scratch: TypedScratch, m: int, count: int, limited: int) -> float:
     """What the best arms at the present prices are expected to incur above the promised rate.
 
-    Also makes theta the rate of the rest. Sums are local: compiled code keeps them in registers.
+    Also moves theta to the rate of the rest, by one step of Newton's method: theta changes little
+    with a price at which the rate is met. Sums are local: compiled code keeps them in registers.
     """
     arms, pool = scratch.arms, scratch.pool
     requests, more = pool.requests[0], count / len(pool.seen)
-    equal = constants[EQUAL] > 0.0
-    cost = penalty = 0.0
-    for _ in range(1 if equal else 2):
-        cost = penalty = value = 0.0
-        for kind in range(len(arms.cost) // count):
-            seen = pool.seen[kind * count]
-            if seen > 0.0 or requests == 0.0:
-                row = _best(scratch, kind, count, limited)
-                share = seen + more
-                paid = share * mean_of(arms.cost_scale[row])
-                cost += paid
-                if limited > 0:
-                    penalty += paid * arms.rate[row * limited + m]
-                if not equal:
-                    value += share * _value(scratch, row, limited)
-        if not equal and cost > 0.0:
-            scratch.price[0] += value / cost
+    cost = penalty = value = 0.0
+    for kind in range(len(arms.cost) // count):
+        seen = pool.seen[kind * count]
+        if seen > 0.0 or requests == 0.0:
+            row = _best(scratch, kind, count, limited)
+            share = seen + more
+            paid = share * mean_of(arms.cost_scale[row])
+            cost += paid
+            if limited > 0:
+                penalty += paid * arms.rate[row * limited + m]
+            value += share * _value(scratch, row, limited)
+    scratch.price[0] += value / cost
     return penalty / cost - scratch.promised[m] if limited > 0 else 0.0
 
 

@@ -43,7 +43,7 @@ __all__ = [
     "given_penalty",
     "learn",
     "mean_of",
-    "shape_of",
+    "shape_with",
     "size_of_sums",
 ]
 
@@ -344,12 +344,17 @@ def _guessed(expected: float) -> tuple[float, float]:
 
 
 def shape_of(weight: float, mean: float, second: float, size: float) -> tuple[float, float]:
-    """Scale and width of a belief with these moments.
+    """Scale and width of a belief with these moments of an outcome."""
+    variance = max(second - mean * mean, LEAST_VARIANCE * size * size) / (weight + 1.0)
+    return shape_with(variance, mean)
+
+
+def shape_with(variance: float, mean: float) -> tuple[float, float]:
+    """Scale and width of a belief with this variance.
 
     The shape is a gamma distribution's, seen from the nearer end of [0, 1], by its cube root, which
     is nearly normal (Wilson and Hilferty).
     """
-    variance = max(second - mean * mean, LEAST_VARIANCE * size * size) / (weight + 1.0)
     least = LEAST_SIZE if mean <= 0.5 else LEAST_BASE
     base = max(min(mean, 1.0 - mean), least)  # without a branch, which would often be mispredicted
     scale = math.copysign(base, 0.5 - mean)

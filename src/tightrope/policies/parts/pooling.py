@@ -26,12 +26,12 @@ from tightrope.policies.parts.beliefs import (
     draw_for_many,
     given_penalty,
     mean_of,
-    shape_of,
+    shape_with,
     size_of_sums,
 )
 from tightrope.policies.state import Array, State
 
-__all__ = ["ARMS", "Pool", "excess_over", "learn_row", "pool_all", "share_of"]
+__all__ = ["ARMS", "Pool", "excess_over", "learn_row", "pool_all"]
 
 ARMS = 3  # the place of K in the policy's constants
 
@@ -57,7 +57,8 @@ class Pool(NamedTuple):
     worth: Annotated[Array, "K", "C"]  # of every arm: the sum of its pulls times their factors
     sums: Annotated[Array, "K", "C"]  # of every arm, over types; in its row of the first type
     squares: Annotated[Array, "K", "C"]
-    mean: Annotated[Array, "K", "C"]  # for a type with the factor 1; 0 if all outcomes were 0
+    inverse: Annotated[Array, "K", "C"]  # 1 / a_k; 0 if all outcomes were 0
+    guess: Annotated[Array, "K", "C", 3]  # of a row with the factor 1, see below
     pulls: Annotated[Array, "K"]
     seen: Annotated[Array, "K"]  # requests of the row's type
     safest: Annotated[Array, "K"]  # the safest row of the row's type
@@ -65,10 +66,10 @@ class Pool(NamedTuple):
     weights: Annotated[Array, "M"]  # of the limits, where an arm is safest for several together
 
 
-def share_of(pool: Pool, kind: int, arms: int) -> float:
-    """The share of a type among requests to come."""
-    seen = pool.seen[kind * arms] + arms / len(pool.seen)
-    return seen / (pool.requests[0] + 1.0)  # type: ignore[no-any-return]
+# Places in ``guess``: the expectations of an outcome and of its square, with a prior, and the part
+# of an outcome's variance that a_k has.
+MEAN, SQUARE, PART = range(3)
+GUESSES = 3
 
 
 def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool, limited: int) -> None:
@@ -92,6 +93,8 @@ def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool, limited
             square += pool.squares[arm * channels + channel]
         arms.pooled[channel] = size_of_sums(total, square, 1.0)
         _find_leans(state, pool, channel, count, types, channels)
+    for arm in range(count):
+        _guess_arm(state, arms, pool, arm, limited)
     for kind in range(types):
         _find_factors(state, pool, kind, count, channels)
     for row in range(len(state.pulls)):
@@ -106,8 +109,9 @@ def learn_row(
 ) -> None:
     """Renew what is believed of a row and of others of its arm, after a report.
 
-    Each report renews one more row in turn, or all rows of an arm with few reports, whose mean
-    changes fast. Everything is renewed at steps 1, 2, 4, 8, ..., and after every 256 of them.
+    Every second report renews one more row in turn, and each report all rows of an arm with few of
+    them, whose mean changes fast. Everything is renewed at steps 1, 2, 4, 8, ..., and after every
+    256 of them.
     """
     steps, count = int(state.steps[0]), int(constants[ARMS])
     if steps & (steps - 1) == 0 or steps & 255 == 0:
@@ -116,11 +120,12 @@ def learn_row(
     arm, types, channels = row % count, len(state.pulls) // count, 2 + limited
     _count_type(state, pool, row // count, count)
     _sum_arm(state, pool, arm, count, types, channels)
+    _guess_arm(state, arms, pool, arm, limited)
     _find_factors(state, pool, row // count, count, channels)
     _believe(constants, state, arms, pool, row, arm, limited)
     _find_safest(state, arms, pool, row // count, count, limited)
-    for turn in range(types if pool.pulls[arm] < FEW * types else 1):
-        kind = (steps + turn) % types
+    for turn in range(types if pool.pulls[arm] < FEW * types else steps & 1):
+        kind = (steps // 2 + turn) % types
         other = kind * count + arm
         if other != row:
             _believe(constants, state, arms, pool, other, arm, limited)
@@ -155,12 +160,13 @@ def _find_factors(state: State, pool: Pool, kind: int, count: int, channels: int
     for channel in range(channels):
         pulls, total = pool.lean[channel], pool.lean[channel]
         for arm in range(count):
-            mean, row = pool.mean[arm * channels + channel], kind * count + arm
-            if mean > 0.0:
+            inverse, row = pool.inverse[arm * channels + channel], kind * count + arm
+            if inverse > 0.0:
                 pulls += state.pulls[row]
-                total += state.totals[row * channels + channel] / mean
+                total += state.totals[row * channels + channel] * inverse
+        factor = total / pulls
         for row in range(kind * count, (kind + 1) * count):
-            pool.factor[row * channels + channel] = total / pulls
+            pool.factor[row * channels + channel] = factor
 
 
 def _count_type(state: State, pool: Pool, kind: int, count: int) -> None:
@@ -187,8 +193,40 @@ def _sum_arm(state: State, pool: Pool, arm: int, count: int, types: int, channel
             worth += state.pulls[row] * pool.factor[at]
         at = first + channel
         pool.sums[at], pool.squares[at], pool.worth[at] = total, square, worth
-        pool.mean[at] = total / worth if worth > 0.0 else 0.0
+        pool.inverse[at] = worth / total if total > 0.0 else 0.0
     pool.pulls[arm] = pulls
+
+
+def _guess_arm(state: State, arms: Arms, pool: Pool, arm: int, limited: int) -> None:
+    """What is guessed of an arm's rows: its sums, and a prior of few pulls."""
+    stated, pulls = state.stated[0] > 0.0, pool.pulls[arm]
+    first = arm * (2 + limited)
+    for channel in range(2 + limited):
+        at, usual, most = first + channel, arms.pooled[channel], 1.0
+        if channel >= 2:  # what the limit allows is guessed at most
+            most = state.limits[channel - 2] * _per_pull(state, channel - 2, pool.guess, first)
+        total, square = pool.sums[at], pool.squares[at]
+        wide = (square + USUAL * usual * usual) / (total + USUAL * usual)
+        guess, worth = min(0.5 * wide, most), GUESS
+        if stated and state.expected[at] >= 0.0:
+            guess, worth = state.expected[at], DECLARED
+        weight = pulls + worth
+        inverse = 1.0 / (pool.worth[at] + worth)
+        pool.guess[GUESSES * at + MEAN] = (total + worth * guess) * inverse
+        pool.guess[GUESSES * at + SQUARE] = (
+            (square + worth * guess * wide) * weight * inverse * inverse
+        )
+        pool.guess[GUESSES * at + PART] = 1.0 / (weight + 1.0)
+
+
+def _per_pull(state: State, m: int, guess: Array, first: int) -> float:
+    """What limit m is per, for a pull of an arm whose guesses begin at ``first``."""
+    base = state.bases[m]
+    if base > 0.0:
+        return base  # type: ignore[no-any-return]
+    if base == 0.0:
+        return guess[GUESSES * first + MEAN]  # type: ignore[no-any-return]
+    return -base * guess[GUESSES * (first + 1) + MEAN]  # type: ignore[no-any-return]
 
 
 def _ratio(apart: float, pulls: float) -> float:
@@ -204,10 +242,10 @@ def _find_leans(
     apart = rows = arms_seen = types_seen = 0.0
     noise = total = 0.0  # of V / a_k, over all pulls
     for arm in range(count):
-        mean, within = pool.mean[arm * channels + channel], 0.0
+        inverse = pool.inverse[arm * channels + channel]
         within = _within(state, pool, arm, channel, count, types, channels)
-        if mean > 0.0 and within > 0.0:
-            n_arm = pool.pulls[arm]
+        if inverse > 0.0 and within > 0.0:
+            n_arm, mean = pool.pulls[arm], 1.0 / inverse
             for kind in range(types):
                 row = kind * count + arm
                 n = state.pulls[row]
@@ -225,10 +263,10 @@ def _find_leans(
         n = ratios = most = 0.0
         for arm in range(count):
             most = max(most, state.pulls[kind * count + arm])
-            mean, row = pool.mean[arm * channels + channel], kind * count + arm
-            if mean > 0.0:
+            inverse, row = pool.inverse[arm * channels + channel], kind * count + arm
+            if inverse > 0.0:
                 n += state.pulls[row]
-                ratios += state.totals[row * channels + channel] / mean
+                ratios += state.totals[row * channels + channel] * inverse
         pulls += max(n - most, 0.0)
         if n > 0.0:
             common += n * (ratios / n - 1.0) * (ratios / n - 1.0)
@@ -269,9 +307,9 @@ def _believe(
     if state.totals[first] != state.squares[first]:
         arms.any_part[0] = 1.0
     channels = 2 + limited
-    cost, width, _, _ = _mean_of_row(state, arms, pool, row, arm, 0, channels, stated, 1.0)
+    cost, width, _, _ = _mean_of_row(state, arms, pool, row, arm, 0, channels, stated)
     arms.cost_scale[row], arms.cost_width[row] = cost, width
-    reward, width, _, _ = _mean_of_row(state, arms, pool, row, arm, 1, channels, stated, 1.0)
+    reward, width, _, _ = _mean_of_row(state, arms, pool, row, arm, 1, channels, stated)
     arms.reward_scale[row], arms.reward_width[row] = reward, width
     for m in range(limited):
         _believe_penalty(constants, state, arms, pool, row, arm, m, limited, stated)
@@ -286,42 +324,35 @@ def _mean_of_row(
     channel: int,
     channels: int,
     stated: bool,
-    most: float,
 ) -> tuple[float, float, float, float]:
-    """Scale and width of the belief about a row's mean; the usual size; pulls that it is worth.
-
-    ``most``: the largest mean that is guessed of an arm without reports.
-    """
-    at, over = row * channels + channel, arm * channels + channel
+    """Scale and width of the belief about a row's mean; the usual size; pulls that it is worth."""
+    at, over = row * channels + channel, GUESSES * (arm * channels + channel)
     if stated and state.known[at] >= 0.0:
         scale, width = certain(state.known[at])
         return scale, width, mean_of(scale), 1e15
-    total, square, pulls = pool.sums[over], pool.squares[over], pool.pulls[arm]
-    usual = arms.pooled[channel]
-    size = size_of_sums(total, square, usual)
-    wide = (square + USUAL * usual * usual) / (total + USUAL * usual)
-    guess, worth = min(0.5 * wide, most), GUESS
-    if stated and state.expected[at] >= 0.0:
-        guess, worth = state.expected[at], DECLARED
-        size = max(size, guess)
-    factor = pool.factor[at]
-    average = (total + worth * guess) / (pulls + worth)
-    relative = factor * (pulls + worth) / (pool.worth[over] + worth)
-    mean = min(average * relative, 1.0)
-    second = (square + worth * guess * wide) / (pulls + worth)
-    second = min(second * relative * relative, 1.0)  # at least the mean's square
-    tau, own = pool.tau[channel], state.pulls[row]
-    weight = own + tau
-    here = (state.totals[at] + tau * mean) / weight
-    there = (state.squares[at] + tau * second) / weight
-    lean = tau / weight
-    variance = max(there - here * here, LEAST * size * size)
+    mean, second = _guess_of(pool, over, pool.factor[at])
+    tau = pool.tau[channel]
+    weight = state.pulls[row] + tau
+    inverse, least = 1.0 / weight, LEAST * arms.pooled[channel] * arms.pooled[channel]
+    here = (state.totals[at] + tau * mean) * inverse
+    there = (state.squares[at] + tau * second) * inverse
+    lean = tau * inverse
+    variance = max(there - here * here, least)
     ours = variance / (weight + 1.0)
-    arms_part = max(second - mean * mean, LEAST * size * size) / (pulls + worth + 1.0)
-    arms_part *= lean * lean
+    arms_part = lean * lean * max(second - mean * mean, least) * pool.guess[over + PART]
     drawn = (OWN * ours + arms_part) * (PENALTY if channel >= 2 else 1.0)
-    scale, width = shape_of(variance / drawn - 1.0, here, there, size)
+    scale, width = shape_with(drawn, here)
+    size = there / max(here, least)
     return scale, width, size, variance / (ours + arms_part)
+
+
+def _guess_of(pool: Pool, place: int, factor: float) -> tuple[float, float]:
+    """The guessed means of an outcome and of its square, for a type with this factor.
+
+    The second is at least the square of the first, and at most the first: outcomes are in [0, 1].
+    """
+    mean = min(pool.guess[place + MEAN] * factor, 1.0)
+    return mean, min(pool.guess[place + SQUARE] * factor * factor, mean)
 
 
 def _believe_penalty(
@@ -337,12 +368,12 @@ def _believe_penalty(
 ) -> None:
     """The beliefs about one of a row's penalties; see ``beliefs`` for the net penalty."""
     mean_cost, reward = mean_of(arms.cost_scale[row]), mean_of(arms.reward_scale[row])
-    first, at, over = row * (2 + limited), row * limited + m, arm * (2 + limited)
+    first, at, over = row * (2 + limited), row * limited + m, GUESSES * arm * (2 + limited)
     base, limit = state.bases[m], state.limits[m]
     per_pull = mean_cost if base == 0.0 else base if base > 0.0 else -base * reward
     allowed = limit * per_pull
     scale, width, size, worth = _mean_of_row(
-        state, arms, pool, row, arm, 2 + m, 2 + limited, stated, allowed
+        state, arms, pool, row, arm, 2 + m, 2 + limited, stated
     )
     mean = mean_of(scale)
     given = -1.0
@@ -357,17 +388,17 @@ def _believe_penalty(
         net = net_penalty(base, limit, 1.0, mean_cost, reward, mean)
     rate = net / mean_cost
     # The variance of the net penalty - rate X, per cost: of the row's pulls, and tau of the arm's.
-    tau, pulls, own = pool.tau[2 + m], pool.pulls[arm] + GUESS, state.pulls[row]
+    tau, own = pool.tau[2 + m], state.pulls[row]
     taken = 0.0 if base == 0.0 else allowed
     slope = rate if base == 0.0 else rate - limit
-    guess, usual = min(0.5 * size, allowed), arms.pooled[0]
     ours = state.net_squares[at] + slope * slope * state.squares[first]
     ours -= 2.0 * slope * state.products[at]
-    usual_cost = (pool.sums[over] + usual) / pulls
-    usual_net = (pool.sums[over + 2 + m] + guess) / pulls - taken
-    mixed = (pool.squares[over + 2 + m] + guess * size) / pulls - taken * (2.0 * usual_net + taken)
-    mixed += slope * (slope * (pool.squares[over] + usual * usual) / pulls)
-    mixed = max(mixed - 2.0 * slope * usual_cost * usual_net, LEAST * size * size)
+    paid, paid_square = _guess_of(pool, over, pool.factor[first])
+    incurred, mixed = _guess_of(pool, over + GUESSES * (2 + m), pool.factor[first + 2 + m])
+    incurred -= taken
+    mixed -= taken * (2.0 * incurred + taken)
+    mixed += slope * (slope * paid_square - 2.0 * paid * incurred)
+    mixed = max(mixed, LEAST * size * size)
     spread = (ours + tau * mixed) / ((own + tau) * mean_cost)
     known = worth * mean_cost
     if given >= 0.0 and width == 0.0 and state.known[first] >= 0.0:
