@@ -99,7 +99,7 @@ class SmoothResolve(Resolve):
         wide = widened(noise, words)
         arms, curves = scratch.arms, scratch.curves
         last = len(state.pulls)
-        draw_curves(constants, state, arms, curves, curves, words[0], wide, limited, 0, last, False)
+        draw_curves(constants, state, arms, curves, curves, words[0], wide, 0, last, False)
         apart = shape_of_grid(constants)[0]  # what is learned of a curve are its splines' weights
         if limited == 1:
             return decide_for_one(constants, state, scratch, words, noise, apart)

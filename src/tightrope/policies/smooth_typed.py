@@ -19,7 +19,7 @@ from tightrope.policies.parts.deviations import CALM
 from tightrope.policies.parts.pooling import ARMS, excess_over, share_of
 from tightrope.policies.parts.rescue import be_hopeful_of, cost_ahead, known_cost
 from tightrope.policies.parts.splines import Curves, begin_curves, draw_curves, shape_of_grid
-from tightrope.policies.parts.typed_curves import Requests, expect_all, fit_all, fit_type
+from tightrope.policies.parts.typed_curves import Arrivals, expect_all, fit_all, fit_type
 from tightrope.policies.resolve import look_around, noise_left, widened
 from tightrope.policies.smooth import over_grid
 from tightrope.policies.state import Array, State
@@ -45,7 +45,7 @@ class SmoothTypedScratch(NamedTuple):
     price: Annotated[Array, "R"]
     usual: Annotated[Array, "M"]
     mixing: Annotated[Array, 1]
-    pool: Requests
+    pool: Arrivals
     arms: Arms
     curves: Curves  # of every type
     whole: Curves  # over all types, in the rows of the first one
@@ -99,9 +99,7 @@ class SmoothTypedResolve(TypedResolve):
         wide, whole = widened(noise, words), scratch.whole
         _foresee(constants, state, scratch, count)
         standing = _promise(constants, state, scratch, count, limited)
-        draw_curves(
-            constants, state, arms, curves, whole, words[0], wide, limited, first, last, True
-        )
+        draw_curves(constants, state, arms, curves, whole, words[0], wide, first, last, True)
         if standing < 0.0:
             return _least(constants, state, scratch, first, last, noise)
         _find_prices(constants, scratch, count, words, limited)
@@ -156,5 +154,5 @@ def _least(
         if above < least or (above == least and arms.reward[row] > most):
             found, least, most = row, above, arms.reward[row]
     if hopes:
-        expect_all(constants, state, arms, scratch.curves, limited)
+        expect_all(constants, state, arms, scratch.curves)
     return found

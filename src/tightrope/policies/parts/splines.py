@@ -450,7 +450,6 @@ def draw_curves(
     whole: Curves,
     word: int,
     noise: float,
-    limited: int,
     first: int,
     last: int,
     both: bool,
@@ -459,8 +458,8 @@ def draw_curves(
 
     ``whole``: the curves over all types that these lean on, if ``both``.
     """
-    shape, channels = shape_of_grid(constants), 2 + limited
-    near = shape[2]
+    shape, limited = shape_of_grid(constants), len(state.limits)
+    near, channels = shape[2], 2 + limited
     for channel in range(channels):
         own = noise
         if both:

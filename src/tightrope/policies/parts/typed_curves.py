@@ -39,12 +39,12 @@ from tightrope.policies.parts.splines import (
 )
 from tightrope.policies.state import Array, State
 
-__all__ = ["Requests", "count_requests", "expect_all", "fit_all", "fit_type"]
+__all__ = ["Arrivals", "count_requests", "expect_all", "fit_all", "fit_type"]
 
 EARLY, SELDOM = 64, 16  # steps until g is renewed at each of them; from then on, at each of so many
 
 
-class Requests(NamedTuple):
+class Arrivals(NamedTuple):
     """What is known of the types; fields as in ``pooling.Pool``."""
 
     pulls: Annotated[Array, "K"]  # of every point, over all types and numbers
@@ -54,7 +54,7 @@ class Requests(NamedTuple):
     weights: Annotated[Array, "M"]  # of the limits, where a row is safest for several together
 
 
-def count_requests(state: State, pool: Requests, count: int) -> None:
+def count_requests(state: State, pool: Arrivals, count: int) -> None:
     """Count the requests of each type."""
     total = 0.0
     for first in range(0, len(state.pulls), count):
@@ -78,7 +78,7 @@ def fit_all(
     arms: Arms,
     curves: Curves,
     whole: Curves,
-    pool: Requests,
+    pool: Arrivals,
     limited: int,
 ) -> None:
     """Compute all curves, their smoothness and the variances of outcomes."""
@@ -104,7 +104,7 @@ def fit_all(
     for first in range(0, last, count):
         expect_rows(constants, state, arms, curves, limited, first, first + count)
         _find_safest(state, arms, pool, first, count, limited)
-    expect_all(constants, state, arms, curves, limited)
+    expect_all(constants, state, arms, curves)
 
 
 def fit_type(
@@ -113,7 +113,7 @@ def fit_type(
     arms: Arms,
     curves: Curves,
     whole: Curves,
-    pool: Requests,
+    pool: Arrivals,
     limited: int,
     first: int,
 ) -> None:
@@ -162,7 +162,7 @@ def _fit_own(
 
 
 def _find_safest(
-    state: State, arms: Arms, pool: Requests, first: int, count: int, limited: int
+    state: State, arms: Arms, pool: Arrivals, first: int, count: int, limited: int
 ) -> None:
     """The row of a type whose expected penalties, relative to their limits, are least together."""
     found, least = first, math.inf
@@ -177,11 +177,9 @@ def _find_safest(
         pool.safest[row] = found
 
 
-def expect_all(
-    constants: Constants, state: State, arms: Arms, curves: Curves, limited: int
-) -> None:
+def expect_all(constants: Constants, state: State, arms: Arms, curves: Curves) -> None:
     """Take the expected curves of all types as drawn ones."""
     count = int(constants[ARMS])
     for first in range(0, len(state.pulls), count):
         last = first + count
-        draw_curves(constants, state, arms, curves, curves, 0, 0.0, limited, first, last, False)
+        draw_curves(constants, state, arms, curves, curves, 0, 0.0, first, last, False)
