@@ -16,7 +16,7 @@ from tightrope.policies.base import Constants, Setup
 from tightrope.policies.choice import WORDS
 from tightrope.policies.parts.beliefs import KNOWN, MORE, Arms
 from tightrope.policies.parts.deviations import CALM
-from tightrope.policies.parts.pooling import ARMS, excess_over, share_of
+from tightrope.policies.parts.pooling import ARMS, excess_over
 from tightrope.policies.parts.rescue import be_hopeful_of, cost_ahead, known_cost
 from tightrope.policies.parts.splines import Curves, begin_curves, draw_curves, shape_of_grid
 from tightrope.policies.parts.typed_curves import Arrivals, expect_all, fit_all, fit_type
@@ -102,7 +102,7 @@ class SmoothTypedResolve(TypedResolve):
         draw_curves(constants, state, arms, curves, whole, words[0], wide, first, last, True)
         if standing < 0.0:
             return _least(constants, state, scratch, first, last, noise)
-        _find_prices(constants, scratch, count, words, limited)
+        _find_prices(scratch, count, words, limited)
         row = _best(scratch, kind, count, limited)
         if not _bearable(constants, state, scratch, row, count, limited):
             return _best_bearable(constants, state, scratch, kind, count, limited)
@@ -124,7 +124,8 @@ def _foresee(constants: Constants, state: State, scratch: Any, count: int) -> No
     arms, pool, apart = scratch.arms, scratch.pool, shape_of_grid(constants)[0]
     limited, ahead = len(state.limits), cost_ahead(state, arms)
     for kind in range(len(arms.cost) // count):
-        row, share = int(pool.safest[kind * count]), share_of(pool, kind, count)
+        row, seen = int(pool.safest[kind * count]), pool.seen[kind * count]
+        share = (seen + count / len(pool.seen)) / (pool.requests[0] + 1.0)
         for m in range(limited):
             at = MORE * (row * limited + m) + KNOWN
             arms.more[at] = known_cost(arms.more[at], ahead * share, apart)

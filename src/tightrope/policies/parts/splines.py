@@ -59,7 +59,7 @@ __all__ = [
     "weigh_block",
 ]
 
-SIDES, POINTS, SPLINES = 5, 6, 7  # places in the policy's constants
+SIDES, POINTS, SPLINES = 4, 5, 6  # places in the policy's constants
 
 HEIGHTS = (0.5, 0.15, 0.05, 0.015)  # deviations of a weight, over the usual size of an outcome
 BENDS = (1.0, 0.3, 0.1, 0.03)  # deviations of a second difference, over that of a weight
