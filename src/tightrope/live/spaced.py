@@ -59,9 +59,11 @@ class SpacedController(GridController):
         cost: float | None = None,
         reward: float | None = None,
         penalty: Penalty = None,
+        *,
+        context: str | None = None,
     ) -> None:
         """Report the outcomes of a number; they count for the nearest point of the grid."""
-        super().tell(self.space.number_of(arm), cost, reward, penalty)
+        super().tell(self.space.number_of(arm), cost, reward, penalty, context=context)
 
     def void(self, arm: Any) -> None:
         """Cancel a number that was asked for and not used."""
