@@ -166,7 +166,7 @@ def _choose(
     first, last = kind * count, (kind + 1) * count
     draw_for_many(constants, state, arms, words[0], noise, limited, first, last)
     _find_prices(scratch, count, words, limited)
-    row = _best(scratch, kind, count, limited)
+    row, _ = _best(scratch, kind, count, limited)
     if not _bearable(constants, state, scratch, row, count, limited):
         return _best_bearable(constants, state, scratch, kind, count, limited)
     return row
@@ -387,25 +387,25 @@ def _excess(scratch: TypedScratch, m: int, count: int, limited: int) -> float:
     for kind in range(len(arms.cost) // count):
         seen = pool.seen[kind * count]
         if seen > 0.0 or requests == 0.0:
-            row = _best(scratch, kind, count, limited)
+            row, worth = _best(scratch, kind, count, limited)
             share = seen + more
             paid = share * mean_of(arms.cost_scale[row])
             cost += paid
             if limited > 0:
                 penalty += paid * arms.rate[row * limited + m]
-            value += share * _value(scratch, row, limited)
+            value += share * worth
     scratch.price[0] += value / cost
     return penalty / cost - scratch.promised[m] if limited > 0 else 0.0
 
 
-def _best(scratch: TypedScratch, kind: int, count: int, limited: int) -> int:
-    """The row of a type that is best at the present prices, by drawn means."""
+def _best(scratch: TypedScratch, kind: int, count: int, limited: int) -> tuple[int, float]:
+    """The row of a type that is best at the present prices, by drawn means; what it is worth."""
     found, most = kind * count, -math.inf
     for row in range(kind * count, (kind + 1) * count):
         value = _value(scratch, row, limited)
         if value > most:
             found, most = row, value
-    return found
+    return found, most
 
 
 def _value(scratch: TypedScratch, row: int, limited: int) -> float:
