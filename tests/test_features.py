@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -22,7 +24,7 @@ from tightrope import (
 from tightrope.data.tables import task_of
 from tightrope.errors import InputError, ProblemError
 from tightrope.policies import UCBALP
-from tightrope.policies.parts import linear
+from tightrope.policies.parts import linear, matrices, regression
 from tightrope.problem import Mixed
 
 LIMITS = {"bad": Limit(0.4, per="pull")}
@@ -133,13 +135,23 @@ def played(steps, features, *, seed=0, policy=None, contexts=None, types=0):
         penalty = float(random.random() < 0.2 + 0.1 * arm)
         controller.tell(arm, reward=reward, penalty=penalty, context=context)
         seen.append((controller.contexts.row(context), arm, reward, penalty))
+    solve(controller)
     return controller, seen
+
+
+def solve(controller):
+    """Solve all models again, in plain Python."""
+    if controller._aware:
+        for arm in range(3):
+            record, models = controller._state.record, controller._state.scratch.models
+            features = controller.contexts.columns - 1 - controller.contexts.types
+            regression.solve(record, models, arm, features)
 
 
 def prior_of(controller, arm, channel):
     """Ridges and prior means of a model, after a refresh at the last report."""
     state, models = controller._state.record, controller._state.scratch.models
-    size, channels = len(models.here), 3
+    size, channels = controller.contexts.columns, 3
     types = controller.contexts.types
     ridge = np.full(size, models.ridge[4 * channel])
     ridge[size - types :] = models.ridge[4 * channel + 1]
@@ -147,7 +159,7 @@ def prior_of(controller, arm, channel):
     totals, squares = (one.reshape(3, 3)[:, channel].sum() for one in (state.totals, state.squares))
     guess = 0.5 * squares / totals
     ridge[0] = 1.0
-    mean = models.usual[at] * models.common.reshape(channels, size)[channel]
+    mean = models.usual[at] * models.common.reshape(channels, -1)[channel, :size]
     mean[0] = min(guess, 0.4) if channel == 2 else guess
     return ridge, mean
 
@@ -156,44 +168,109 @@ def prior_of(controller, arm, channel):
 def test_the_models_are_ridge_regressions(types):
     """Rewards: all outcomes weigh the same, so the sums follow from what was reported."""
     controller, seen = played(120, 4, types=types)
-    models, channels = controller._state.scratch.models, 3
-    size = len(models.here)
+    models, size = controller._state.scratch.models, controller.contexts.columns
     for arm in range(3):
         mine = [(row, reward) for row, chosen, reward, _ in seen if chosen == arm]
         raw = np.array([[1.0, *row] for row, _ in mine], np.float64).reshape(-1, size)
-        design = (raw - models.centre) * models.unit
+        design = (raw - models.centre[:size]) * models.unit[:size]
         design[:, 0] = 1.0
         rewards = np.array([reward for _, reward in mine])
         ridge, mean = prior_of(controller, arm, 1)
         square = design.T @ design + np.diag(ridge)
         slopes = np.linalg.solve(square, design.T @ rewards + ridge * mean)
-        found = models.slopes.reshape(3, size, channels)[arm, :, 1]
+        found = models.slopes.reshape(3, 3, -1)[arm, 1, :size]
         np.testing.assert_allclose(found, slopes, rtol=1e-7, atol=1e-9)
-        inverse = models.inverse.reshape(3, channels, size, size)[arm, 1]
+        inverse = inverse_of(models, 3 * arm + 1, size)
         np.testing.assert_allclose(inverse, np.linalg.inv(square), rtol=1e-6, atol=1e-10)
+        assert models.doubt[3 * arm + 1] == pytest.approx(inverse[0, 0])
 
 
-def test_updates_agree_with_solving_again():
-    """Of all channels, weighted ones included: Sherman and Morrison against numpy's inverse."""
-    controller, _ = played(150, 5, seed=3)
-    models, size, channels = controller._state.scratch.models, 6, 3
+def inverse_of(models, at, size):
+    """The inverse of a model's matrix, from Cholesky's factor with 1 / F_ii on the diagonal."""
+    width = len(models.here)
+    factor = np.tril(models.factors.reshape(-1, width, width)[at, :size, :size])
+    np.fill_diagonal(factor, 1.0 / factor.diagonal())
+    return np.linalg.inv(factor @ factor.T)
+
+
+def test_corrections_bring_slopes_near_to_solving_again():
+    """Of all channels, weighted ones included, against numpy; the sums have every report."""
+    controller, _ = played(300, 5, seed=3)
+    models, size = controller._state.scratch.models, 6
+    width = len(models.here)
     models.clock[linear.NEXT] = 1e9
+    models.due[0::2], models.due[1::2] = 1e9, 0.0  # never solve again; correct at every report
+    before = models.slopes.copy()
     random = np.random.default_rng(0)
-    priors = [[prior_of(controller, arm, channel) for channel in range(3)] for arm in range(3)]
-    for _ in range(40):
+    for _ in range(6):
         context = random.normal(size=5) * 10.0 ** np.arange(5) + 5.0
         arm = controller.ask(context=context)
         controller.tell(arm, reward=float(random.random()), penalty=float(random.random() < 0.3))
+        models.due[1::2] = 0.0
+    moved = []
     for arm in range(3):
+        regression.complete(models, arm, 3)
         for channel in (1, 2):
-            ridge, mean = priors[arm][channel]
-            square = models.gram.reshape(3, channels, size, size)[arm, channel] + np.diag(ridge)
-            inverse = models.inverse.reshape(3, channels, size, size)[arm, channel]
-            np.testing.assert_allclose(inverse, np.linalg.inv(square), rtol=1e-6, atol=1e-10)
-            moments = models.moments.reshape(3, size, channels)[arm, :, channel]
-            slopes = models.slopes.reshape(3, size, channels)[arm, :, channel]
+            at, (ridge, mean) = 3 * arm + channel, prior_of(controller, arm, channel)
+            lower = np.tril(models.gram.reshape(-1, width, width)[at, :size, :size])
+            square = lower + np.tril(lower, -1).T + np.diag(ridge)
+            moments = models.moments.reshape(-1, width)[at, :size]
             solved = np.linalg.solve(square, moments + ridge * mean)
-            np.testing.assert_allclose(slopes, solved, rtol=1e-6, atol=1e-9)
+            slopes, old = (one.reshape(-1, width)[at, :size] for one in (models.slopes, before))
+            moved.append(np.linalg.norm(solved - old))
+            assert np.linalg.norm(slopes - solved) <= 0.1 * moved[-1] + 1e-4  # guesses moved too
+    assert max(moved) > 1e-3
+
+
+def test_corrections_do_not_diverge():
+    """Two reports that outweigh all others: the old factors are far from those of the new sums."""
+    controller, _ = played(120, 5, seed=4)
+    record, models = controller._state.record, controller._state.scratch.models
+    arm, at, size, width = 1, 4, 6, len(models.here)
+    ridge, mean = prior_of(controller, arm, 1)
+    gram = models.gram.reshape(-1, width, width)[at, :size, :size]
+    moments, slopes = (one.reshape(-1, width)[at, :size] for one in (models.moments, models.slopes))
+    for z, weight in ((np.array([1.0, 3, 3, 3, 3, 3]), 40.0), (np.array([1.0, 3, -2, 0, 1, 0]), 9)):
+        gram += weight * np.outer(z, z)
+        moments += weight * 0.9 * z
+    square = np.tril(gram) + np.tril(gram, -1).T + np.diag(ridge)
+    solved, away = np.linalg.solve(square, moments + ridge * mean), []
+    for _ in range(5):
+        away.append((slopes - solved) @ square @ (slopes - solved))
+        regression._add_prior(record, models, arm, 1, 5)
+        regression._step(models, at)
+    assert all(later < before or later < 1e-20 for before, later in pairwise(away))
+    assert away[-1] < 0.5 * away[0]
+
+
+def test_matrices_agree_with_numpy():
+    random = np.random.default_rng(0)
+    for used in (1, 3, 8, 13, 24):
+        size = -(-used // 8) * 8
+        vectors = np.zeros((8, size))
+        vectors[:, :used] = random.normal(size=(8, used))
+        weights, vector, found = random.random(10), np.zeros(size), np.zeros(size)
+        vector[:used] = random.normal(size=used)
+        square, start = np.zeros(2 * size * size), size * size
+        matrices.add_squares(square, start, size, used, vectors.reshape(-1), 0, weights, 2)
+        made = np.tril(square[start:].reshape(size, size)[:used, :used])
+        made += np.tril(made, -1).T
+        expected = (vectors.T * weights[2:]) @ vectors
+        np.testing.assert_allclose(made, expected[:used, :used], atol=1e-12)
+        made += np.eye(used)
+        square[start :: size + 1] += 1.0
+        product = np.zeros(size)
+        matrices.times(square, start, used, vector, product)
+        np.testing.assert_allclose(product[:used], made @ vector[:used], atol=1e-10)
+        matrices.factor(square, start, size, used)
+        matrices.solve_factored(square, start, used, vector, found, 0)
+        solved = np.linalg.solve(made, vector[:used])
+        np.testing.assert_allclose(found[:used], solved, atol=1e-10)
+        one = matrices.squares_of_root(square, start, used, vector, np.zeros(size))
+        assert one == pytest.approx(vector[:used] @ solved)
+        matrices.squares_of_inverse(square, start, used, np.zeros(size * size), found)
+        np.testing.assert_allclose(found[:used], np.linalg.inv(made).diagonal(), atol=1e-10)
+        assert matrices.total(vector, 0, used) == pytest.approx(vector.sum())
 
 
 def test_the_ridge_follows_the_data():
@@ -208,7 +285,7 @@ def test_the_ridge_follows_the_data():
             reward = np.clip(0.5 + slope * row[arm] + 0.1 * random.normal(), 0.0, 1.0)
             controller.tell(arm, reward=float(reward), penalty=0.0)
         ridges.append(controller._state.scratch.models.ridge[4])
-    prior = 4 / linear.EXPLAINED
+    prior = 4 / (0.5 * regression.EXPLAINED)  # of rewards
     assert ridges[1] < 0.8 * prior < 1.25 * prior < ridges[0]
 
 
@@ -226,6 +303,7 @@ def test_plain_python_and_compiled_code_agree_to_the_bit():
         arm = plain.ask(context=context)
         reward = float(np.clip(0.5 + 0.02 * (row[0] - 5.0) * (arm - 1) + 0.05 * kind, 0.0, 1.0))
         plain.tell(arm, reward=reward, penalty=float(random.random() < 0.2 + 0.1 * arm))
+    solve(plain)
     assert plain.pulls == compiled.pulls
     np.testing.assert_array_equal(plain._state["scratch"], compiled._state["scratch"])
 
@@ -380,7 +458,7 @@ def test_a_context_may_be_left_out_where_one_pull_is_in_flight():
         one.tell("a", reward=1.0, penalty=0.0, context=[3.0])
         one.tell("a", reward=0.5, penalty=0.0)
         assert one.in_flight == [0, 0, 0]
-        assert one._state.scratch.models.recent[linear.RECENT : linear.RECENT + 3].tolist() == [
+        assert one._state.scratch.models.recent[linear.STRIDE : linear.STRIDE + 3].tolist() == [
             1.0,
             3.0,
             2.0,

@@ -225,9 +225,9 @@ def test_the_models_are_those_of_the_controller():
     made = Task(full.arms, LIMITS, costs=1, contexts=Features(2))
     controller = Controller(made, Resolve(), budget=10, learn_from=full, weight=1.0)
     models, features = controller._state.scratch.models, np.asarray(full.contexts)
-    z = np.column_stack([np.ones(800), (features - models.centre[1:]) * models.unit[1:]])
+    z = np.column_stack([np.ones(800), (features - models.centre[1:3]) * models.unit[1:3]])
     for arm in range(3):
-        mine = z @ models.slopes.reshape(3, 3, 3)[arm, :, 1]
+        mine = z @ models.slopes.reshape(3, 3, -1)[arm, 1, :3]
         fitted = fit_slopes(features, full.outcomes[:, arm]).at(features)[:, 1]
         assert np.abs(mine - fitted).mean() < 0.02
 
@@ -242,20 +242,25 @@ def referee(controller, columns):
         controller._state.scratch,
         controller._state.constants,
     )
-    models, size = scratch.models, len(scratch.models.here)
-    z = np.append(1.0, np.clip((columns - models.centre[1:]) * models.unit[1:], -8.0, 8.0))
+    models, size = scratch.models, len(columns) + 1
+    width = len(models.here)
+    z = (columns - models.centre[1:size]) * models.unit[1:size]
+    z = np.append(1.0, np.clip(z, -8.0, 8.0))
     v, sign, twice_alpha = constants[:3]
     clock = np.sqrt(twice_alpha * np.log(max(state.pulls.sum(), 1.0)))
     values = []
     for arm in range(3):
-        slopes = models.slopes.reshape(3, size, 3)[arm]
-        inverse = models.inverse.reshape(3, 3, size, size)[arm]
+        slopes = models.slopes.reshape(3, 3, width)[arm, :, :size]
+        factors = np.tril(models.factors.reshape(3, 3, width, width)[arm, :, :size, :size])
+        for factor in factors:
+            np.fill_diagonal(factor, 1.0 / factor.diagonal())
         usual = models.usual.reshape(3, 3)[arm]
-        mean = np.clip(z @ slopes, [0.1 * usual[0], 0.0, 0.1 * usual[2]], 1.0)
-        width = clock * np.sqrt(np.einsum("i,cij,j->c", z, inverse, z))
-        theta, cost = scratch.theta[0], np.clip(mean[0] + np.array([-1, 1]) * width[0], 0.0, 1.0)
-        value = v * (mean[1] + width[1]) - theta * cost[0 if theta > 0 else 1]
-        values.append(value - scratch.length[0] * (mean[2] - sign * width[2]))
+        mean = np.clip(slopes @ z, [0.1 * usual[0], 0.0, 0.1 * usual[2]], 1.0)
+        roots = [np.linalg.solve(factor, z) for factor in factors]
+        wide = clock * np.linalg.norm(roots, axis=1)
+        theta, cost = scratch.theta[0], np.clip(mean[0] + np.array([-1, 1]) * wide[0], 0.0, 1.0)
+        value = v * (mean[1] + wide[1]) - theta * cost[0 if theta > 0 else 1]
+        values.append(value - scratch.length[0] * (mean[2] - sign * wide[2]))
     return values
 
 

@@ -305,7 +305,8 @@ def test_an_export_with_and_without_features(tmp_path, contexts):
             with pytest.warns(LogWarning, match="of 3 of 3 reports were erased or not exported"):
                 assert read_log(str(tmp_path / "log.jsonl")).contexts is None
             state = Controller.restore(event_of(row_of_line(lines[-1])).body.snapshot)
-            window = state._state.scratch.models.recent.astype(np.float32)
+            models = state._state.scratch.models
+            window = np.append(models.recent, models.waiting).astype(np.float32)
             assert np.float32(0.1) not in window
 
 
@@ -347,7 +348,8 @@ def test_erased_features_are_gone_and_the_campaign_goes_on(any_store, tmp_path):
         LogWarning, match="the features of .* reports were erased; the policy learns"
     ):
         campaign.change(policy=Resolve(risk=0.1))
-    window = campaign.refreshed().controller._state.scratch.models.recent
+    models = campaign.refreshed().controller._state.scratch.models
+    window = np.append(models.recent, models.waiting)
     assert np.float32(secret) not in window.astype(np.float32)
     assert campaign.verify().good
 

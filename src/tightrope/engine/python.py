@@ -266,7 +266,7 @@ class Choosing(_StateRun):
 
     def face(self, columns: Any) -> None:
         """Note the features in the policy's record."""
-        self._scratch.models.context[:] = columns
+        self._scratch.models.context[: len(columns)] = columns
 
     def learn_again(self, policy: Policy, arm: int) -> None:
         """Let the policy learn from an arm's totals."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from numba import int64
+from numba import int64, uint64
 
 from tightrope.compiled.functions import compile_kernel
 from tightrope.kernels.actions import Actions, Common, actions, common, forgetter
@@ -161,9 +161,10 @@ def _next_row(target: Any, wrap: Any) -> Any:
         before = words[0], words[1], words[2], words[3]
         drawn = uniform(word_of(words, 0, 1, weyl))
         words[0], words[1], words[2], words[3] = before
-        first = int(drawn * (len(rows) // columns)) * columns
-        for column in range(columns):
-            memory.own_numbers[place + column] = rows[first + column]
+        # Places without a sign: one that may be negative would count from the end.
+        first = uint64(drawn * (len(rows) // columns)) * uint64(columns)
+        for column in range(uint64(columns)):
+            memory.own_numbers[place + int64(column)] = rows[first + column]
 
     return wrap(face)
 

@@ -23,7 +23,8 @@ from tightrope.live.controller import Controller, Penalty
 from tightrope.live.past import PastData, rows_of_past, sums_of_lines, weights_of_past
 from tightrope.policies.choice import hashed
 from tightrope.policies.parts.beliefs import CELLS, NORMAL
-from tightrope.policies.parts.linear import NEXT, RECENT, SEEN, is_learned
+from tightrope.policies.parts.linear import NEXT, RECENT, SEEN, STRIDE, is_learned
+from tightrope.policies.parts.regression import complete
 from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import at
 
@@ -57,7 +58,7 @@ class FeaturedController(Controller):
         if self._aware:
             columns = self._state.scratch.models.context
             columns[0] = 1.0
-            self._columns = columns[1:]
+            self._columns = columns[1 : size + 1]
 
     # Contexts.
 
@@ -203,10 +204,13 @@ class FeaturedController(Controller):
         self._beside.vectors.clear()
         if self._aware:
             models = self._state.scratch.models
-            features = self.contexts.columns - self.contexts.types
-            begin = np.cumsum(models.centre[features:]) - models.centre[features:]
+            for arm in range(self.task.arm_count):
+                complete(models, arm, len(self.task.scales.channels))
+            models.waiting[:] = 0.0
+            features, size = self.contexts.columns - self.contexts.types, self.contexts.columns
+            begin = np.cumsum(models.centre[features:size]) - models.centre[features:size]
             shares = (np.arange(RECENT) + 0.5) / RECENT
-            window = models.recent.reshape(-1, RECENT)
+            window = models.recent.reshape(-1, STRIDE)[:size, :RECENT]
             for j in range(1, features):
                 deviation = 1.0 / models.unit[j] if models.unit[j] > 0.0 else 0.0
                 normal = [NORMAL[hashed(j, n) & (CELLS - 1)] for n in range(RECENT)]
@@ -234,21 +238,27 @@ class FeaturedController(Controller):
             return []
         models, scales = self._state.scratch.models, self.task.scales.channels
         shape, size = (self.task.arm_count, len(scales)), self.contexts.columns
-        slopes = models.slopes.reshape(shape[0], size, shape[1])
-        inverse = models.inverse.reshape(*shape, size, size).diagonal(axis1=2, axis2=3)
-        spread = np.sqrt(np.maximum(models.noise.reshape(*shape, 1) * inverse, 0.0))
+        slopes = models.slopes.reshape(*shape, -1)
+        factors = models.factors.reshape(*shape, slopes.shape[2], -1)[..., :size, :size]
+        spread = {}
+        for arm, channel in np.ndindex(shape):
+            if is_learned(self._state.record, arm, channel):
+                factor = np.tril(factors[arm, channel])
+                np.fill_diagonal(factor, 1.0 / factor.diagonal())
+                noise = models.noise.reshape(shape)[arm, channel]
+                spread[arm, channel] = np.sqrt(noise * np.square(np.linalg.inv(factor)).sum(axis=0))
         return [
             FeatureEffect(
                 name,
                 self.arm_name(arm),
                 outcome,
-                float(slopes[arm, j, channel]) * scales[channel],
-                1.96 * float(spread[arm, channel, j]) * scales[channel] * (models.unit[j] > 0.0),
+                float(slopes[arm, channel, j]) * scales[channel],
+                1.96 * float(spread[arm, channel][j]) * scales[channel] * (models.unit[j] > 0.0),
             )
             for j, name in enumerate(self.feature_names, start=1)
             for arm in range(shape[0])
             for channel, outcome in enumerate(self.task.channels)
-            if is_learned(self._state.record, arm, channel)
+            if (arm, channel) in spread
         ]
 
     # Learning from a log.
@@ -279,8 +289,9 @@ class FeaturedController(Controller):
             self._columns[:] = vectors[line]
             if line == last:  # requests from all over the log take the place of its last ones
                 spread = np.linspace(0, last, RECENT).astype(int)
-                models.recent.reshape(-1, RECENT)[1:] = vectors[spread].T
-                models.recent[:RECENT], models.clock[[NEXT, SEEN]] = 1.0, (0.0, RECENT)
+                window = models.recent.reshape(-1, STRIDE)[:, :RECENT]
+                window[0], window[1 : 1 + vectors.shape[1]] = 1.0, vectors[spread].T
+                models.clock[[NEXT, SEEN]] = 0.0, RECENT
             learn(block, arm)
 
     def add_arm(self, name: str, **facts: Any) -> int:

@@ -40,15 +40,16 @@ from tightrope.policies.parts.linear import (
     RECENT,
     SEEN,
     Models,
-    begin_models,
+    columns_of,
     expect,
     is_learned,
-    learn_report,
     predict,
     standardise,
     usual_outcome,
 )
+from tightrope.policies.parts.matrices import total
 from tightrope.policies.parts.pooling import excess_over
+from tightrope.policies.parts.regression import begin_models, learn_report
 from tightrope.policies.parts.rescue import (
     Outlook,
     cost_ahead,
@@ -73,11 +74,11 @@ from tightrope.problem import Known, Task
 
 __all__ = ["FeaturedResolve"]
 
-TYPES, EQUAL = 3, 4  # places in the constants: types; 1 where all costs are known and equal
+# Places in the constants: features; types; 1 where all costs are known and equal.
+FEATURES, TYPES, EQUAL = 3, 4, 5
 EVERY, EARLY = 8.0, 16.0  # steps between two draws, each with its prices; fewer in early steps
-LONG = 512.0  # of the steps so far, or of the budget left, one in so many is between two draws
+LONG = 256.0  # of the steps so far, or of the budget left, one in so many is between two draws
 TRIES, CLOSE = 60, 1.02  # to find a price; the price over one that does not keep the rate
-WIDTH = 1.1  # of a price, over the last one: the first interval
 LEAST_PRICE, MOST_PRICE = 1e-9, 1e12
 SHIFT, LEAST_WEIGHT = 0.05, 1e-3  # of the limits' weights
 
@@ -93,10 +94,9 @@ class FeaturedScratch(NamedTuple):
     solved: Annotated[Array, 1]  # when prices were found: a step, from 1; 0 for never
     fresh: Annotated[Array, 1]  # 0 if the window's expectations must be computed again
     worth: Annotated[Array, "C"]  # of a unit of each channel, at the prices
-    spent: Annotated[Array, "C"]  # by the best arms of the window, at the prices
     best: Annotated[Array, 256]  # value of the best arm of each request of the window
-    value: Annotated[Array, 256]  # workspace
-    chosen: Annotated[Array, 256]  # the best arm
+    taken: Annotated[Array, 2, 256]  # its cost, and its penalty of the limit whose price is sought
+    rest: Annotated[Array, "K", 256]  # value of every arm without these two
     expected: Annotated[Array, "K", "C"]  # for the request: cost, reward, net penalties
     drawn: Annotated[Array, "K", "C"]  # differences from the expected outcomes of an arm
     arms: Arms  # beliefs about arms without a look at features
@@ -116,7 +116,8 @@ class FeaturedResolve(Resolve):
             (
                 *("models.context", "models.here", "models.centre", "models.unit"),
                 *("models.ridge", "models.common", "models.pulls", "models.gram"),
-                *("models.inverse", "models.clock", "models.recent"),
+                *("models.waiting", "models.weights", "models.count"),
+                *("models.factors", "models.doubt", "models.due", "models.clock", "models.recent"),
             ),
             "",
         ),
@@ -140,8 +141,8 @@ class FeaturedResolve(Resolve):
                 f"policy resolve: the safe arm {task.safe!r} is not used for requests with"
                 f" features, so risk = {self.risk:g} is a target and not a promise"
             )
-        types = float(getattr(task.contexts, "types", 0))
-        return replace(setup, constants=(*setup.constants, types, float(equal)), warning=warning)
+        sizes = columns_of(task)
+        return replace(setup, constants=(*setup.constants, *sizes, float(equal)), warning=warning)
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Any) -> None:
@@ -150,7 +151,7 @@ class FeaturedResolve(Resolve):
         for m in range(len(state.limits)):
             scratch.weights[m] = 1.0 / len(state.limits)
         believe(constants, state, scratch.arms)
-        begin_models(state, scratch.models, int(constants[TYPES]))
+        begin_models(state, scratch.models, int(constants[FEATURES]), int(constants[TYPES]))
 
     @classmethod
     def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
@@ -162,7 +163,7 @@ class FeaturedResolve(Resolve):
     def learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
         """Learn from a report."""
         learn(constants, state, scratch.arms, row, len(state.limits))
-        learn_report(state, scratch.models, row, int(constants[TYPES]))
+        learn_report(state, scratch.models, row, int(constants[FEATURES]))
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
@@ -384,7 +385,8 @@ def _find_prices(constants: Constants, state: State, scratch: FeaturedScratch) -
     """Prices at which the best arms of the window are expected to incur the promised rates."""
     limited = len(state.limits)
     if limited == 0:
-        _spend(constants, state, scratch)
+        _weigh_rest(state, scratch, 0)
+        _spend(constants, state, scratch, 0)
     for _ in range(1 if limited == 1 else 3):
         for m in range(limited):
             _find_price(constants, state, scratch, m)
@@ -395,10 +397,11 @@ def _find_price(constants: Constants, state: State, scratch: FeaturedScratch, m:
 
     It is looked for from the last one on, farther away with every try.
     """
-    price, at, low, high, step = scratch.price, 1 + m, 0.0, math.inf, WIDTH
+    price, at, low, high, step = scratch.price, 1 + m, 0.0, math.inf, CLOSE
     price[at] = max(price[at], LEAST_PRICE)
+    _weigh_rest(state, scratch, m)
     for _ in range(TRIES):
-        if _excess(constants, state, scratch, m) > 0.0:
+        if _spend(constants, state, scratch, m) > scratch.promised[m]:
             low = price[at]
         else:
             high = price[at]
@@ -413,47 +416,50 @@ def _find_price(constants: Constants, state: State, scratch: FeaturedScratch, m:
     price[at] = 0.0 if high <= LEAST_PRICE else min(high, MOST_PRICE)
 
 
-def _excess(constants: Constants, state: State, scratch: FeaturedScratch, m: int) -> float:
-    """What the best arms at the prices are expected to incur above the promised rate."""
-    _spend(constants, state, scratch)
-    return scratch.spent[2 + m] / scratch.spent[0] - scratch.promised[m]  # type: ignore[no-any-return]
+def _weigh_rest(state: State, scratch: FeaturedScratch, m: int) -> None:
+    """What every arm is worth to every request, without its cost and penalty m."""
+    limited, means, rest = len(state.limits), scratch.models.means, scratch.rest
+    channels, seen = 2 + limited, int(scratch.models.clock[SEEN])
+    _weigh(scratch, limited)
+    for arm in range(len(state.pulls)):
+        first, place = arm * channels, arm * RECENT
+        for n in range(seen):
+            rest[place + n] = means[(first + 1) * RECENT + n] + scratch.drawn[first + 1]
+        for channel in range(2, channels):
+            if channel != 2 + m:
+                at, worth = first + channel, scratch.worth[channel]
+                for n in range(seen):
+                    rest[place + n] += worth * (means[at * RECENT + n] + scratch.drawn[at])
 
 
-def _spend(constants: Constants, state: State, scratch: FeaturedScratch) -> None:
-    """What the best arms of the window incur; also makes theta the rate of the rest."""
-    limited, equal = len(state.limits), constants[EQUAL] > 0.0
+def _spend(constants: Constants, state: State, scratch: FeaturedScratch, m: int) -> float:
+    """Penalty m per cost of the best arms of the window; also makes theta the rate of the rest."""
+    limited, equal, rate = len(state.limits), constants[EQUAL] > 0.0, 0.0
+    seen = int(scratch.models.clock[SEEN])
     for _ in range(1 if equal else 2):
         _weigh(scratch, limited)
-        _choose_best(state, scratch)
-        seen, channels, means = int(scratch.models.clock[SEEN]), 2 + limited, scratch.models.means
-        for channel in range(channels):
-            total = 0.0
-            for n in range(seen):
-                total += means[(int(scratch.chosen[n]) * channels + channel) * RECENT + n]
-            scratch.spent[channel] = total
-        scratch.spent[0] = max(scratch.spent[0], 1e-9)
+        for n in range(seen):
+            scratch.best[n] = -math.inf
+            scratch.taken[n] = scratch.taken[RECENT + n] = 0.0
+        for arm in range(len(state.pulls)):
+            _compare(scratch, arm, arm * (2 + limited), 2 + min(m, limited - 1))
+        cost = max(total(scratch.taken, 0, seen), 1e-9)
+        rate = total(scratch.taken, RECENT, seen) / cost
         if not equal:
-            value = 0.0
-            for n in range(seen):
-                value += scratch.best[n]
-            scratch.price[0] += value / scratch.spent[0]
+            scratch.price[0] += total(scratch.best, 0, seen) / cost
+    return rate
 
 
-def _choose_best(state: State, scratch: FeaturedScratch) -> None:
-    """The best arm of every request of the window at the prices."""
-    means, seen = scratch.models.means, int(scratch.models.clock[SEEN])
-    value, best, chosen = scratch.value, scratch.best, scratch.chosen
-    channels = 2 + len(state.limits)
-    for arm in range(len(state.pulls)):
-        shift = 0.0
-        for channel in range(channels):
-            shift += scratch.worth[channel] * scratch.drawn[arm * channels + channel]
-        for n in range(seen):
-            value[n] = shift
-        for channel in range(channels):
-            place, worth = (arm * channels + channel) * RECENT, scratch.worth[channel]
-            for n in range(seen):
-                value[n] += worth * means[place + n]
-        for n in range(seen):
-            if arm == 0 or value[n] > best[n]:
-                best[n], chosen[n] = value[n], float(arm)
+def _compare(scratch: FeaturedScratch, arm: int, first: int, channel: int) -> None:
+    """Take an arm wherever it is better than the arms before it, at the prices."""
+    means, best, taken, rest = scratch.models.means, scratch.best, scratch.taken, scratch.rest
+    cost, penalty, place = first * RECENT, (first + channel) * RECENT, arm * RECENT
+    dear, bad = scratch.worth[0], scratch.worth[channel]
+    shift = dear * scratch.drawn[first] + bad * scratch.drawn[first + channel]
+    for n in range(int(scratch.models.clock[SEEN])):
+        value = rest[place + n] + shift
+        value += dear * means[cost + n] + bad * means[penalty + n]
+        better = 1.0 if value > best[n] else 0.0  # in place of a branch
+        best[n] = max(best[n], value)
+        taken[n] += better * (means[cost + n] - taken[n])
+        taken[RECENT + n] += better * (means[penalty + n] - taken[RECENT + n])

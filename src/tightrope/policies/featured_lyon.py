@@ -35,23 +35,24 @@ from tightrope.policies.featured import FeaturedResolve
 from tightrope.policies.parts.linear import (
     RECENT,
     SEEN,
+    USED,
     Models,
-    begin_models,
+    columns_of,
     expect,
     is_learned,
-    learn_report,
     predict,
     standardise,
-    times,
 )
+from tightrope.policies.parts.matrices import squares_of_root
+from tightrope.policies.parts.regression import begin_models, learn_report
 from tightrope.policies.state import Array, State
 from tightrope.policies.typed_lyapunov import EXPLORE, TypedLyapunov, TypedLyOn, V, clock_of
 from tightrope.problem import Task
 
 __all__ = ["FeaturedLyOn"]
 
-# After the constants of ``TypedLyOn``: types; 1 where all costs are known and equal.
-SIGN, TYPES, EQUAL = 1, 7, 8
+# After the constants of ``TypedLyOn``: features; types; 1 where all costs are known and equal.
+SIGN, FEATURES, TYPES, EQUAL = 1, 7, 8, 9
 EVERY = 8  # steps between two searches for the price
 ROUNDS = 2  # of Newton's method
 LEAST_COST = 1e-9
@@ -82,15 +83,14 @@ class FeaturedLyOn(TypedLyOn):
         """As ``TypedLyOn``; then how many types a request has, and whether costs are equal."""
         setup, costs = super().setup(task, budget), task.known_outcomes[:, 0]
         equal = not math.isnan(costs[0]) and bool((costs == costs[0]).all())
-        types = float(getattr(task.contexts, "types", 0))
-        return replace(setup, constants=(*setup.constants, types, float(equal)))
+        return replace(setup, constants=(*setup.constants, *columns_of(task), float(equal)))
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Any) -> None:
         """Copy ``remaining``; models without reports."""
         begin_queues(constants, state, scratch)
         scratch.fresh[0] = 1.0
-        begin_models(state, scratch.models, int(constants[TYPES]))
+        begin_models(state, scratch.models, int(constants[FEATURES]), int(constants[TYPES]))
 
     @classmethod
     def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
@@ -101,7 +101,7 @@ class FeaturedLyOn(TypedLyOn):
     def learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
         """Advance the queues, and learn from a report."""
         advance_queues(constants, state, scratch, row)
-        learn_report(state, scratch.models, row, int(constants[TYPES]))
+        learn_report(state, scratch.models, row, int(constants[FEATURES]))
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
@@ -154,11 +154,9 @@ def _expect(state: State, scratch: FeaturedQueues, arm: int, clock: float) -> No
         scratch.width[channel] = 0.0
         if is_learned(state, arm, channel):
             mean[channel] = expect(state, models, arm, channel)
-            times(models.inverse, at * size * size, models.here, models.column)
-            spread = 0.0
-            for j in range(size):
-                spread += models.here[j] * models.column[j]
-            scratch.width[channel] = clock * math.sqrt(max(spread, 0.0))
+            used, column = int(models.clock[USED]), models.column
+            spread = squares_of_root(models.factors, at * size * size, used, models.here, column)
+            scratch.width[channel] = clock * math.sqrt(spread)
         elif state.known[at] >= 0.0:
             mean[channel] = state.known[at]
         else:

@@ -103,7 +103,7 @@ class SmoothTypedResolve(TypedResolve):
         if standing < 0.0:
             return _least(constants, state, scratch, first, last, noise)
         _find_prices(scratch, count, words, limited)
-        row = _best(scratch, kind, count, limited)
+        row, _ = _best(scratch, kind, count, limited)
         if not _bearable(constants, state, scratch, row, count, limited):
             return _best_bearable(constants, state, scratch, kind, count, limited)
         return row

@@ -113,11 +113,15 @@ class NoScratch(NamedTuple):
     nothing: Annotated[Array, 1]
 
 
+WIDE = 8  # rows of columns have a multiple of so many numbers, which compiled loops need
+
+
 def field_sizes(
     record: type, arms: int, penalties: int, columns: int = 0
 ) -> Iterator[tuple[str, int]]:
     """The name and size of every field, in order, with nested records flattened."""
-    letters = {"K": arms, "M": penalties, "C": 2 + penalties, "R": 1 + penalties, "D": columns}
+    letters = {"K": arms, "M": penalties, "C": 2 + penalties, "R": 1 + penalties}
+    letters["D"] = -(-columns // WIDE) * WIDE
     for name, shape in record_fields(record):
         yield name, math.prod(letters[one] if isinstance(one, str) else one for one in shape)
 
