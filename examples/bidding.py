@@ -21,7 +21,7 @@ task = Task(
     limits={"dollars": Limit(1.2, per="reward")},
     costs=1,  # the budget counts auctions
 )
-controller = Controller(task, Resolve(), budget=4000, seed=1)
+controller = Controller(task, Resolve(risk=0.05), budget=4000, seed=1)
 sales = paid = 0.0
 while not controller.exhausted:
     bid = controller.ask()

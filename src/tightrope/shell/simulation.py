@@ -87,10 +87,11 @@ def simulate(
 
 
 def _fitting(problems: Sequence[str], budgets: Sequence[float]) -> list[str]:
-    """The default policies that can run on every problem; a line names each of the others."""
+    """The default policies that can run on every problem; one line names the others."""
     from tightrope.policies.base import set_up
 
-    loaded, fitting = [tightrope.load_problem(one) for one in problems], []
+    loaded = [tightrope.load_problem(one) for one in problems]
+    fitting, others = [], []
     for name in POLICIES:
         try:
             for one in loaded:
@@ -98,9 +99,13 @@ def _fitting(problems: Sequence[str], budgets: Sequence[float]) -> list[str]:
                 for budget in budgets:
                     set_up(policy, one, one.normal_budget(budget))
         except (InfeasibleError, PolicyError) as error:
-            say(f"{name} is left out: {one_line(error)}")
+            others.append(f"{name} ({one_line(error)})")
         else:
             fitting.append(name)
+    if not fitting:
+        raise PolicyError(f"no default policy fits, name one by --policy: {'; '.join(others)}")
+    if others:
+        say(f"left out: {'; '.join(others)}")
     return fitting
 
 
