@@ -88,8 +88,8 @@ def test_default_policies_are_those_that_fit(shell, tmp_path):
             "lyon",
             "stationary",
         } - left_out
-        (told,) = [line for line in err.splitlines() if line.startswith("left out: ")]
-        named = {name for name in ("lyoff", "lyon", "stationary") if f"{name} (policy" in told}
+        (told,) = [line for line in err.splitlines() if line.startswith("warning: left out: ")]
+        named = {name for name in ("lyoff", "lyon", "stationary") if f"{name} (" in told}
         assert named == left_out
 
 

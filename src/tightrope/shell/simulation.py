@@ -105,7 +105,7 @@ def _fitting(problems: Sequence[str], budgets: Sequence[float]) -> list[str]:
     if not fitting:
         raise PolicyError(f"no default policy fits, name one by --policy: {'; '.join(others)}")
     if others:
-        say(f"left out: {'; '.join(others)}")
+        say(f"warning: left out: {'; '.join(others)}")
     return fitting
 
 
