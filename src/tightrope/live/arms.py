@@ -105,6 +105,7 @@ class MovingRun(LiveRun):
 
     @staticmethod
     def _require_no(context: object) -> None:
+        """Refuse a context; callers that are timed look first."""
         if context is not None:
             allowed = "must be left out; the task has no types (Task(contexts=...))"
             raise InputError(f"context = {shown(context)}: {allowed}")

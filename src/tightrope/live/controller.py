@@ -146,7 +146,8 @@ class Controller(MovingRun):
             or eligible is not None
             or context is not None
         ):
-            self._require_no(context)
+            if context is not None:
+                self._require_no(context)
             return self._ask_row(eligible)
         self._alone = arm
         return arm
@@ -246,7 +247,6 @@ class Controller(MovingRun):
         cost: float | None = None,
         reward: float | None = None,
         penalty: Penalty = None,
-        *,
         context: object = None,
     ) -> None:
         """Report the cost, reward and penalties of a pull of ``arm`` (its number or name).
@@ -275,7 +275,8 @@ class Controller(MovingRun):
                 elif self._asides:
                     self._land(arm)
                 return
-        self._require_no(context)
+        if context is not None:
+            self._require_no(context)
         if self._only is None or not self._told_briefly(arm, cost, reward, penalty):
             self._tell_any(arm, cost, reward, penalty)
 

@@ -138,7 +138,6 @@ class FeaturedController(Controller):
         cost: float | None = None,
         reward: float | None = None,
         penalty: Penalty = None,
-        *,
         context: object = None,
     ) -> None:
         """As ``Controller.tell``; ``context`` may be left out if only one pull is in flight."""

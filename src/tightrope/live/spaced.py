@@ -61,7 +61,6 @@ class SpacedController(GridController):
         cost: float | None = None,
         reward: float | None = None,
         penalty: Penalty = None,
-        *,
         context: object = None,
     ) -> None:
         """Report the outcomes of a number; they count for the nearest point of the grid."""

@@ -181,7 +181,6 @@ class TypedController(Controller):
         cost: float | None = None,
         reward: float | None = None,
         penalty: Penalty = None,
-        *,
         context: Any = None,
     ) -> None:
         """As ``Controller.tell``; ``context`` may be left out where only one is possible."""
