@@ -1,15 +1,17 @@
 """Whether estimates of the end come true: of runs with an estimate of 10 %, do 10 % end above?
 
-python -m benchmarks.estimates [--problems 40] [--runs 10]
+python -m benchmarks.estimates [--problems 40] [--runs 10] [--features]
 
-Random problems of three families, each run to the end of its budget by several policies, with an
-estimate at a quarter, a half and three quarters of it. Prints rows of CSV: how many estimates are
-in a range, their mean in percent, and the percentage of their runs that ended above.
+Random problems of three families, or tables of requests with features, each run to the end of its
+budget by several policies, with an estimate at a quarter, a half and three quarters of it. Prints
+rows of CSV: how many estimates are in a range, their mean in percent, and the percentage of their
+runs that ended above.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import itertools
 import warnings
 import zlib
@@ -19,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.rows import print_rows
-from tightrope import Controller, Problem, parse_policy, ready_problem
+from tightrope import Controller, FullTable, Limit, Problem, parse_policy, ready_problem
 from tightrope.engine.python import outcomes
 from tightrope.errors import OutsideTheoryWarning
 from tightrope.kernels.rng import OUTCOMES, Generator
@@ -28,6 +30,7 @@ __all__ = ["by_estimate", "looks", "main", "problems", "seeds"]
 
 FAMILIES = ("arena-random-3", "arena-random-6", "arena-continuous-4")
 POLICIES = ("resolve", "lyon-ts", "lyon")
+FEATURED = ("resolve", "resolve:risk=0.05")  # those that use features, but for lyon
 BUDGETS = (100.0, 400.0)
 PARTS = (0.25, 0.5, 0.75)  # of the budget, when it is estimated
 EDGES = (0.0, 0.02, 0.05, 0.15, 0.35, 0.65, 0.9, 1.0)
@@ -37,6 +40,20 @@ def problems(count: int) -> Iterator[Problem]:
     """So many problems, of the families in turn."""
     for number in range(count):
         yield ready_problem(f"{FAMILIES[number % len(FAMILIES)]}-{100 + number}")
+
+
+def featured(count: int) -> Iterator[Problem]:
+    """So many tables of 2,000 requests with three features, for three arms."""
+    for number in range(count):
+        random = np.random.default_rng([7, number])
+        features = random.normal(size=(2000, 3))
+        slopes, levels = random.normal(0.0, 0.15, (2, 3, 3)), random.uniform(0.2, 0.6, (2, 1, 3))
+        chances = features @ slopes + levels
+        coins = random.random(chances.shape) < chances
+        outcomes = np.stack([np.ones((2000, 3)), *coins], axis=2)
+        table = FullTable(["a", "b", "c"], ["bad"], outcomes, contexts=features)
+        limit = float(np.median(coins[1].mean(axis=0)))
+        yield Problem.from_table(table, {"bad": Limit(limit, per="pull")})
 
 
 def seeds(runs: int, *case: object) -> range:
@@ -56,7 +73,11 @@ def looks(
         if marks and controller.spent >= marks[0] * budget:
             marks.pop(0)
             found.append([one.estimate for one in controller.outlook(estimate=True).limits])
-        arm = controller.ask()
+        told: Any = {}
+        if problem.features is not None:  # the row that the arm draws
+            rows = problem.features.rows
+            told["context"] = rows[int(copy.deepcopy(draws).uniform() * len(rows))]
+        arm = controller.ask(**told)
         controller.tell_row(arm, np.array(outcomes(tables, arm, draws)) * scales)
     above = [one.broken for one in controller.outlook().limits]
     return [
@@ -92,12 +113,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--problems", type=int, default=40)
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--features", action="store_true")
     asked = parser.parse_args(arguments)
     warnings.simplefilter("ignore", OutsideTheoryWarning)
     runs = [
         looks(problem, label, budget, seed)
-        for number, problem in enumerate(problems(asked.problems))
-        for label in POLICIES
+        for number, problem in enumerate((featured if asked.features else problems)(asked.problems))
+        for label in (FEATURED if asked.features else POLICIES)
         for budget in BUDGETS
         for seed in seeds(asked.runs, number, label, budget)
     ]

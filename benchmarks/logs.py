@@ -2,6 +2,7 @@
 
     python -m benchmarks.logs warnings      # how many logs of each logger come with a warning
     python -m benchmarks.logs optimum       # how often the 95 % interval holds the true optimum
+    python -m benchmarks.logs plans         # the same for a policy's reward, of logs with features
 
 Each prints a table in Markdown. ``--logs N``: logs per row, and ``--seed N``.
 """
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tightrope import Arm, Limit, Log, LyOn, Problem, Task, oracle
+from tightrope import Arm, FullTable, Limit, Log, LyOn, Problem, Task, oracle, plan, simulate
 from tightrope.data.adaptive import OUTCOMES, SHARES, caveat
 from tightrope.data.best_rates import best_rate
 from tightrope.data.draws import Draws
@@ -197,9 +198,57 @@ def _logged_arms(
     return [Arm.from_rows(f"arm {k}", table[k], ["bad"]) for k in range(count)]
 
 
+class Planned(NamedTuple):
+    """How many 95 % intervals hold what a policy earns, and how far plans are off."""
+
+    logs: int
+    held: int
+    truth: float
+    bias: float
+    spread: float
+    error: float  # mean of the standard errors
+
+
+def requests(rows: int, curved: bool, random: np.random.Generator) -> FullTable:
+    """Requests with three features: coins as rewards, dollars with long tails, three arms."""
+    x = random.normal(size=(rows, 3))
+    seen = np.tanh(2.0 * x) if curved else x
+    chance = 0.5 + seen @ np.array([[0.25, -0.2, 0.0], [0.0, 0.15, -0.2], [0.0, 0.0, 0.0]])
+    reward = random.random((rows, 3)) < chance
+    noise = random.normal(size=(rows, 3))
+    dollars = np.exp(0.6 * x[:, :1] + 0.8 * noise) * [0.05, 0.15, 0.4]
+    outcomes = np.stack([np.ones((rows, 3)), reward, dollars], axis=2)
+    return FullTable(["a", "b", "c"], ["usd"], outcomes, contexts=x)
+
+
+def planned(curved: bool, chosen: bool, logs: int, rows: int = 600, seed: int = 0) -> Planned:
+    """Plans of logs with one arm per request, chosen at random or by the first feature."""
+    limits, policy, budget = {"usd": "0.15 per pull"}, "resolve:risk=0.01", 1000.0
+    whole = requests(100_000, curved, np.random.default_rng([seed, 0]))
+    [known] = simulate(
+        Problem.from_table(whole, limits), policy, budgets=budget, runs=200, seed=seed
+    ).rows()
+    truth, found = known.reward_rate.mean * budget, []
+    for number in range(1, logs + 1):
+        random = np.random.default_rng([seed, number])
+        table = requests(rows, curved, random)
+        weights = np.exp(0.8 * chosen * table.contexts[:, :1] * [-1.0, 1.0, 0.0])
+        shares = (weights / weights.sum(axis=1, keepdims=True)).cumsum(axis=1)
+        arms = (random.random((rows, 1)) > shares).sum(axis=1).clip(max=2)
+        outcomes = table.outcomes[np.arange(rows), arms].T.copy()
+        log = Log(table.arms, table.penalties, arms, outcomes, None, table.contexts)
+        made = plan(
+            Problem.from_log(log, limits), policy, budgets=budget, runs=100, seed=seed, fan=False
+        )
+        found.append((made.rows[0].mean.mean - truth, made.rows[0].mean.error))
+    away, errors = np.array(found).T
+    held = int((np.abs(away) <= 1.96 * errors).sum())
+    return Planned(logs, held, truth, float(away.mean()), float(away.std()), float(errors.mean()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("table", choices=("warnings", "optimum"))
+    parser.add_argument("table", choices=("warnings", "optimum", "plans"))
     parser.add_argument("--logs", type=int)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--types", type=int, default=0, help="types of requests, all alike")
@@ -211,6 +260,15 @@ def main() -> None:
             row = warned(logger, given.logs or COUNTS.get(logger, 100), given.seed)
             print(f"| {logger} | {row.logs} | {row.outcomes} | {row.shares} | {row.bias:+.3f}"
                   f" | {row.worst:+.2f} |", flush=True)  # fmt: skip
+        return
+    if given.table == "plans":
+        print("| rewards | choices | logs | covered | truth | bias | spread | error |")
+        print("|---|---|---|---|---|---|---|---|")
+        for curved, chosen in product((False, True), repeat=2):
+            made = planned(curved, chosen, given.logs or 24, seed=given.seed)
+            print(f"| {'curved' if curved else 'linear'} | {'by x1' if chosen else 'at random'}"
+                  f" | {made.logs} | {made.held} | {made.truth:.0f} | {made.bias:+.0f}"
+                  f" | {made.spread:.0f} | {made.error:.0f} |", flush=True)  # fmt: skip
         return
     print("| arms | rewards | limit | covered before | covered | bias before | bias | error |")
     print("|---|---|---|---|---|---|---|---|")

@@ -1,10 +1,12 @@
-"""The pictures of the documentation: ``python docs/pictures.py`` lists those that are stale.
+"""The pictures and the data of the documentation: ``python docs/pictures.py`` lists the stale ones.
 
-``pictures.toml`` has a group for each command that draws pictures, with the sources that the
-pictures depend on: code, data, templates. A digest of the command, the sources and the pictures is
+``pictures.toml`` has a group for each command that makes pictures or data, with the sources that
+they depend on: code, data, templates. A digest of the command, the sources and the files is
 recorded when they are made, so a later change of any of them shows. Comments and docstrings do not
-count. The site is not built with a stale picture.
+count. The site is not built with a stale picture. Data are measured for a release, so it is built
+with stale ones; ``made`` names the release or the commit that they come from.
 
+    python docs/pictures.py --data           # each file of data, its command, whether it is stale
     python docs/pictures.py --make NAME      # run the command of a group, and record its digest
     python docs/pictures.py --record NAME    # record it after you ran the command yourself
 """
@@ -32,11 +34,11 @@ HEAD = "# Written by docs/pictures.py, which explains it; edit all but the diges
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
-Groups = dict[str, dict[str, Any]]  # pictures, command, sources, digest
+Groups = dict[str, dict[str, Any]]  # files, command, sources, digest; made, of data
 
 
 def read_record() -> Groups:
-    """The groups of pictures, by name."""
+    """The groups of files, by name."""
     return tomllib.loads(RECORD.read_text(encoding="utf-8"))
 
 
@@ -66,31 +68,45 @@ def sources_of(group: dict[str, Any]) -> Iterator[Path]:
 
 
 def digest_of(group: dict[str, Any]) -> str:
-    """A number that changes with the command, the sources or the pictures."""
+    """A number that changes with the command, the sources or the files."""
     total = hashlib.sha256(group["command"].encode())
-    files = [*sources_of(group), *(ROOT / "docs" / name for name in group["pictures"])]
+    files = [*sources_of(group), *(ROOT / "docs" / name for name in group["files"])]
     for path in files:
         total.update(path.relative_to(ROOT).as_posix().encode() + b"\0")
         total.update(hashlib.sha256(meaning(path)).digest())
     return total.hexdigest()[:16]
 
 
+def is_data(group: dict[str, Any]) -> bool:
+    """Whether the files of a group are data."""
+    return all(name.startswith("data/") for name in group["files"])
+
+
 def stale(groups: Groups | None = None) -> list[str]:
-    """What is wrong with the pictures, one line each."""
+    """What is wrong with the pictures, and with the record of data, one line each."""
     groups, docs, found = read_record() if groups is None else groups, ROOT / "docs", []
-    known = {name: group for group in groups.values() for name in group["pictures"]}
-    for path in sorted([*docs.glob("*.png"), *docs.glob("*.svg")]):
-        if path.name not in known:
-            found.append(f"docs/{path.name}: docs/pictures.toml has no command that makes it")
+    known = {name for group in groups.values() for name in group["files"]}
+    kept = [path for kind in ("*.png", "*.svg", "data/*.csv") for path in docs.glob(kind)]
+    for name in sorted(path.relative_to(docs).as_posix() for path in kept):
+        if name not in known:
+            found.append(f"docs/{name}: docs/pictures.toml has no command that makes it")
     for name, group in groups.items():
-        wanted = [*group["sources"], *(f"docs/{one}" for one in group["pictures"])]
+        wanted = [*group["sources"], *(f"docs/{one}" for one in group["files"])]
         missing = [one for one in wanted if not (ROOT / one).exists()]
         if missing:
             found.append(f"{missing[0]}: is missing; docs/pictures.toml has it for {name}")
-        elif digest_of(group) != group["digest"]:
-            old = ", ".join(f"docs/{one}" for one in group["pictures"])
+        elif not is_data(group) and digest_of(group) != group["digest"]:
+            old = ", ".join(f"docs/{one}" for one in group["files"])
             found.append(f"{old}: older than its sources; python docs/pictures.py --make {name}")
     return found
+
+
+def data(groups: Groups) -> Iterator[str]:
+    """Each file of data, whether its sources changed since, and its command."""
+    for group in filter(is_data, groups.values()):
+        age = "as new as its sources" if digest_of(group) == group["digest"] else "STALE"
+        for name in group["files"]:
+            yield f"docs/{name} ({group['made']}): {age}; {group['command']}"
 
 
 def make(group: dict[str, Any]) -> None:
@@ -110,7 +126,11 @@ def main() -> int:
     groups = read_record()
     parser.add_argument("--make", nargs="+", default=[], choices=groups, metavar="NAME")
     parser.add_argument("--record", nargs="+", default=[], choices=groups, metavar="NAME")
+    parser.add_argument("--data", action="store_true", help="list the data with their commands")
     chosen = parser.parse_args()
+    if chosen.data:
+        print("\n".join(data(groups)))
+        return 0
     for name in [*chosen.make, *chosen.record]:
         if name in chosen.make:
             make(groups[name])

@@ -21,7 +21,7 @@ task = Task(
     limits={"dollars": Limit(1.2, per="reward")},
     costs=1,  # the budget counts auctions
 )
-controller = Controller(task, Resolve(risk=0.05), budget=4000, seed=1)
+controller = Controller(task, Resolve(risk=0.05), budget=10_000, seed=1)
 sales = paid = 0.0
 while not controller.exhausted:
     bid = controller.ask()
@@ -32,4 +32,4 @@ while not controller.exhausted:
 usual = sum(bid * count for bid, count in controller.tried.items()) / sum(controller.pulls)
 print(f"mean bid: {usual:.3f}, where {2 * SALE * 1.2:g} is the best bid")
 print(f"dollars per sale: {paid / sales:.3f}")
-print(f"sales: {sales:.0f}, {sales / (4000 * SALE * 0.6):.1%} of the best")
+print(f"sales: {sales:.0f}, {sales / (10_000 * SALE * 0.6):.1%} of the best")

@@ -35,12 +35,16 @@ if os.environ.get("NUMBA_ENABLE_CUDASIM") == "1":
 
 SHARED = {  # words in tests' names, and their group
     "cluster": "ray",
+    "feature": "features",  # before the next: another server costs less than another compilation
     "postgres": "postgres",
     "typed": "types",
     "contexts.py": "types",
     "guarded_types": "types",
     "test_guard.py": "guard",
-    "features": "features",
+    "test_outsiders.py": "outsiders",
+    "-controller]": "wrong live",
+    "-campaign]": "wrong live",
+    "test_naming.py": "naming",
     "test_intervals.py": "numbers",
     "test_smooth.py": "numbers",
 }

@@ -26,12 +26,12 @@ from tightrope import (
 from tightrope.data import evaluate_mixture
 from tightrope.data.draws import Draws
 from tightrope.data.log import Log
-from tightrope.data.tables import problem_of
 from tightrope.errors import BackendError, InfeasibleError, InputError, ProblemError
 from tightrope.optimum.pi_star import infeasible
 from tightrope.optimum.requests import BOUNDS
 from tightrope.policies.featured_lyon import EQUAL, FeaturedLyOn
 from tightrope.problem.arms import Arm
+from tightrope.problem.distributions import Uniform
 from tightrope.problem.mixtures_by_type import best_by_type
 from tightrope.problem.ridge import fit_slopes
 from tightrope.report.table import print_oracle
@@ -88,12 +88,8 @@ def test_what_a_problem_with_features_must_be():
     text = made.to_toml().replace('vectors = "', 'vectors = "AAAA')
     with pytest.raises(ProblemError, match="vectors: must be rows of 2 numbers in single precisio"):
         Problem.from_toml(text)
-    with pytest.raises(InputError, match="delay: must be 0 for policy resolve, which uses feat"):
-        simulate(made, "resolve", budgets=10, runs=1, delay=3)
     with pytest.raises(BackendError, match="policy resolve: must run on a CPU"):
         simulate(made, "resolve", budgets=10, runs=1, backend="gpu")
-    with pytest.raises(InputError, match="features of a log cannot be drawn; must be a FullTable"):
-        problem_of(table(rows=5).as_log(), LIMITS)
 
 
 @pytest.mark.parametrize(
@@ -110,6 +106,38 @@ def test_engines_agree_to_the_bit(policy, more):
     plain, compiled = (one[policy].normalised_runs for one in found)
     for name in ("reward", "cost", "penalty", "pulls", "queue"):
         np.testing.assert_array_equal(getattr(plain, name), getattr(compiled, name))
+
+
+@pytest.mark.parametrize(
+    ("policy", "more", "delay"),
+    [
+        pytest.param("resolve", {"mixed": True}, 7, id="mixed@featured"),
+        pytest.param("resolve:risk=0.1", {"costly": True}, Uniform(0, 30), id="costs@featured"),
+        pytest.param("lyon:v0=0.2", {"costly": True}, 3, id="lyon@featured-lyon"),
+    ],
+)
+def test_engines_agree_to_the_bit_where_outcomes_are_late(policy, more, delay):
+    made, late = problem(rows=60, **more), {"delay": delay, "lost": 0.1}
+    found = [
+        simulate(made, policy, budgets=40, runs=2, backend=one, **late) for one in ("python", "cpu")
+    ]
+    plain, compiled = (one[policy].normalised_runs for one in found)
+    for name in ("reward", "cost", "penalty", "pulls", "queue"):
+        np.testing.assert_array_equal(getattr(plain, name), getattr(compiled, name))
+    at_once = simulate(made, policy, budgets=40, runs=2)[policy].normalised_runs
+    assert not np.array_equal(at_once.pulls, compiled.pulls)
+
+
+def test_a_late_report_comes_with_the_features_of_its_request():
+    """If it came with those of the next request, nothing could be learned from features."""
+    made = problem(rows=2000)
+    rates = [
+        simulate(made, "resolve", budgets=1500, runs=4, delay=late).rows()[0].reward_rate.mean
+        for late in (0, 20)
+    ]
+    blind = oracle(made, bound="blind").reward_rate
+    assert rates[1] > blind + 0.05
+    assert rates[1] == pytest.approx(rates[0], abs=0.03)
 
 
 def test_a_policy_sees_the_row_that_it_draws():

@@ -226,7 +226,7 @@ def drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(pictures, "RECORD", tmp_path / "docs" / "pictures.toml")
     (tmp_path / "docs").mkdir()
     (tmp_path / "draw.py").write_text('"""Draws."""\n\nSIZE = 3  # inches\n')
-    group = {"pictures": ["a.png"], "command": "printf 1 > docs/a.png", "sources": ["draw.py"]}
+    group = {"files": ["a.png"], "command": "printf 1 > docs/a.png", "sources": ["draw.py"]}
     pictures.make(group)
     group["digest"] = pictures.digest_of(group)
     return {"a": group}
@@ -260,6 +260,25 @@ def test_making_a_picture_records_it(drawn, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["pictures.py", "--make", "a"])
     assert pictures.main() == 0
     assert tomllib.loads(record.read_text()) == drawn
+
+
+def test_data_that_are_older_than_their_sources_are_listed(tmp_path, drawn, monkeypatch, capsys):
+    (tmp_path / "docs" / "data").mkdir()
+    (tmp_path / "docs" / "data" / "a.csv").write_text("1")
+    assert pictures.stale(drawn) == [
+        "docs/data/a.csv: docs/pictures.toml has no command that makes it"
+    ]
+    group = drawn["a"] | {"files": ["data/a.csv"], "command": "measure", "made": "0.2"}
+    groups = drawn | {"data": group}
+    assert pictures.stale(groups) == [], "the site is built with them"
+    (tmp_path / "docs" / "pictures.toml").write_text(tomli_w.dumps(groups))
+    for options, age in (((), "STALE"), (("--record", "data"), "as new as its sources")):
+        monkeypatch.setattr(sys, "argv", ["pictures.py", *options])
+        assert pictures.main() == 0
+        monkeypatch.setattr(sys, "argv", ["pictures.py", "--data"])
+        capsys.readouterr()
+        assert pictures.main() == 0
+        assert capsys.readouterr().out == f"docs/data/a.csv (0.2): {age}; measure\n"
 
 
 def test_the_build_refuses_what_the_rules_refuse(monkeypatch, tmp_path, capsys):

@@ -369,7 +369,7 @@ def test_a_plan_has_what_each_type_gets():
 
 
 def test_the_log_is_part_of_a_plan_by_type(frame):
-    made = plan(Problem.from_frame(frame, **FIT), "resolve", budgets=100, runs=40, fan=False)
+    made = plan(Problem.from_frame(frame, **FIT), "resolve", budgets=1000, runs=200, fan=False)
     assert made.draws == 50
     assert made.rows[0].mean.log > 0.0
     assert any("How often each type of request comes counts as known" in one for one in made.notes)

@@ -190,7 +190,7 @@ def test_policies_that_choose_or_forget(problem, policy):
 def test_wherever_a_thread_s_numbers_lie(policy, fewest, own, paper, monkeypatch):
     monkeypatch.setattr(cuda_thread, "FEWEST_THREADS", fewest)
     monkeypatch.setattr(cuda_thread, "OWN_NUMBERS", own)
-    agree(*both(paper, policy, size(12, 300), size(3, 5000)))
+    agree(*both(paper, policy, size(12, 300), size(3, 5000), reference=REFERENCE))
 
 
 @pytest.mark.parametrize("policy", [LyOn(), UniformRandom()], ids=lambda policy: policy.label)
@@ -215,7 +215,7 @@ def test_outcomes_told_late_and_arms_that_come_and_go(policy, paper):
                 delay=delay,
                 lost=0.1 if delay else 0.0,
             )[policy.label].runs
-            for backend in ("gpu", "python" if SIMULATED else "cpu")
+            for backend in ("gpu", REFERENCE)
         ]
         agree(*made)
 
@@ -274,7 +274,7 @@ def two_types() -> Problem:
 )
 def test_requests_with_types(policy):
     """Policies that use the types, and policies that ignore them."""
-    agree(*both(two_types(), parse_policy(policy), 60.0, size(3, 5000)))
+    agree(*both(two_types(), parse_policy(policy), 60.0, size(3, 5000), reference=REFERENCE))
 
 
 def test_requests_with_types_and_late_reports():
@@ -290,6 +290,6 @@ def test_requests_with_types_and_late_reports():
             backend=backend,
             progress=False,
         )["resolve"].runs
-        for backend in ("gpu", "cpu")
+        for backend in ("gpu", REFERENCE)
     ]
     agree(*made)

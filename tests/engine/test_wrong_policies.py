@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import time
+from threading import Thread
 
 import numpy as np
 import pytest
 
 from tests.engine.wrong_policies import GOOD, LATE, LATE_SAID, WRONG, index
+from tests.problems import Astray
 from tightrope import (
     Arm,
     Bernoulli,
@@ -22,6 +26,7 @@ from tightrope import (
 from tightrope.cli import main
 from tightrope.engine import cpu, python, single
 from tightrope.errors import PolicyError
+from tightrope.policies.faults import place_of
 
 OPTIONS = {"budgets": 60, "runs": 4, "seed": 2, "progress": False}
 TASK = Task(["a", "b"], limit=0.8)
@@ -157,6 +162,31 @@ def test_a_live_run_notices_a_nan(made, flight):
     with pytest.raises(PolicyError, match=LATE_SAID):
         go_on()
     assert sum(controller.pulls) >= 200 - flight, "its reports are taken up to then"
+
+
+def test_threads_that_fail_together_name_their_lines():
+    """Python 3.11 cannot parse in two threads; the turn passes while garbage is collected."""
+    found, before = [], gc.get_threshold()
+
+    def switch(*_):
+        time.sleep(0)
+
+    def go_on():
+        found.extend(place_of(Astray, Astray) for _ in range(30))
+
+    threads = [Thread(target=go_on) for _ in range(4)]
+    gc.callbacks.append(switch)
+    gc.set_threshold(50)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(switch)
+    assert len(found) == 120
+    assert len(set(found)) == 1
 
 
 def test_an_infinite_index_may_be_meant(paper, made):

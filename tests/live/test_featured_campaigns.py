@@ -462,3 +462,14 @@ def test_a_late_report_during_an_erasure_keeps_its_features(store, clock, monkey
     assert campaign.verify().good
     assert open_campaign(store, "one").refreshed().controller == other.refreshed().controller
     assert sum(other.refreshed().controller.pulls) == 1
+
+
+def test_few_erasable_features_are_held_in_memory(store, monkeypatch):
+    monkeypatch.setattr("tightrope.live.vectors.MANY", 5)
+    campaign = start(store, ERASABLE)
+    old = campaign.ask("old", context=[1, 1])
+    work(campaign, 80)
+    vectors = campaign.refreshed().vectors
+    assert (len(vectors._known) <= 25, vectors.fresh) == (True, {})
+    campaign.tell(old, reward=1, penalty=0)  # read from the store
+    agrees(campaign)

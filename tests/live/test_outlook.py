@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from benchmarks.estimates import by_estimate, looks, problems, seeds
 from tests.live.cheap import Rotation
 from tightrope import (
     Controller,
+    Features,
     Limit,
     LyOn,
     Problem,
@@ -27,6 +29,7 @@ from tightrope import (
 from tightrope.errors import InputError
 from tightrope.live import Outlook
 from tightrope.policies import UniformRandom
+from tightrope.problem import Mixed
 from tightrope.problem.named import Named
 from tightrope.statistics import wilson
 
@@ -356,6 +359,52 @@ def test_known_prices_and_shares_are_as_they_are_in_forward_runs() -> None:
         for _ in range(200):
             controller.tell(0, reward=0.25)
         assert controller.outlook(estimate=True).limits[0].estimate == expected
+
+
+@pytest.mark.parametrize("mixed", [False, True], ids=["features", "mixed"])
+@pytest.mark.parametrize("label", ["resolve", "resolve:risk=0.1", "lyon", "ts-lp:update=true"])
+def test_estimates_with_features(label: str, mixed: bool) -> None:
+    """Arm a is bad for large x, arm b for small x; ts-lp ignores features."""
+    contexts: Any = Mixed(["u", "v"], ["x"]) if mixed else Features(["x"])
+    task = Task(["a", "b"], {"bad": Limit(0.5, per="pull")}, costs=1, contexts=contexts)
+    controller: Any = Controller(task, parse_policy(label), 400.0)
+    assert controller.outlook(estimate=True).limits[0].estimate is None
+    random = np.random.default_rng(4)
+    for turn in range(150):
+        x = float(random.normal())
+        arm = controller.ask(context=("uv"[turn % 2], [x]) if mixed else [x])
+        bad = random.random() < (0.5 + 0.4 * np.tanh(x) * (1 if arm == 0 else -1))
+        controller.tell(arm, reward=0.5, penalty=float(bad))
+    before = controller.snapshot()
+    outlook = controller.outlook(estimate=True)
+    assert controller.snapshot() == before
+    assert outlook.forward == 200
+    [limit] = outlook.limits
+    low, middle, high = limit.expected
+    assert 0.0 <= low <= middle <= high <= 1.0
+    if label == "resolve":
+        assert 0.25 < middle < 0.45  # 0.27 if every request takes its better arm
+        assert limit.estimate < 0.2
+
+
+def test_retired_arms_are_not_pulled_in_forward_runs_with_features() -> None:
+    task = Task(["a", "b"], {"bad": Limit(0.4, per="pull")}, costs=1, contexts=Features(["x"]))
+    controller: Any = Controller(task, Resolve(), 400.0)
+    for turn in range(150):
+        arm = controller.ask(context=[turn % 7])
+        controller.tell(arm, reward=0.5, penalty=1.0 if arm == 0 else 0.0)
+    assert controller.outlook(estimate=True).limits[0].estimate < 0.1
+    controller.retire_arm("b")
+    assert controller.outlook(estimate=True).limits[0].estimate > 0.9
+
+
+@pytest.mark.parametrize("penalty", [0.0, 1.0])
+def test_what_is_certain_with_features_is_estimated_so(penalty: float) -> None:
+    task = Task(["a", "b"], {"bad": Limit(0.5, per="pull")}, costs=1, contexts=Features(["x"]))
+    controller: Any = Controller(task, Resolve(), 300.0)
+    for turn in range(150):
+        controller.tell(controller.ask(context=[turn % 7]), reward=0.5, penalty=penalty)
+    assert controller.outlook(estimate=True).limits[0].estimate == penalty
 
 
 def test_a_run_that_is_too_long_has_no_estimate() -> None:

@@ -329,7 +329,9 @@ def test_what_is_reserved_is_said_once_at_creation(task, options, said):
         open_campaign(campaign.store, "one", task=task)
     found = [str(one.message) for one in caught if one.category is ReservationWarning]
     assert len(found) == (said is not None)
-    assert said is None or (said in found[0] and "scales=Scales(cost=...)" in found[0])
+    assert said is None or (
+        said in found[0] and "declare it as the cost in the task's scales" in found[0]
+    )
 
 
 def test_a_soft_campaign_says_that_and_not_what_it_reserves():

@@ -50,6 +50,7 @@ def test_a_ticket_keeps_its_context_and_the_status_counts_it(api, path):
     assert (math["type"], math["asked"], math["told"], math["reward"]) == ("math", 1, 1, 1.0)
     assert math["pulls"][ticket["arm"]] == 1
     assert (math["recent"], code["recent"], code["asked"]) == (1.0, 0.0, 0)
+    assert [repr(one["penalties"]["bad"]) for one in (math, code)] == ["0.0", "0.0"]
     assert api("GET", f"{path}/decisions/a/why")[1]["context"] == "math"
 
 
@@ -61,7 +62,7 @@ def test_a_ticket_keeps_its_context_and_the_status_counts_it(api, path):
         ({"context": ""}, "context = '': must be the name of a type"),
         (
             {"context": 3},
-            "body: Expected `str | object | array | null`, got `int` - at `$.context`",
+            "context = 3: must be text or an object or a list or null",
         ),
     ],
 )

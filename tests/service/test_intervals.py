@@ -9,7 +9,7 @@ import pytest
 from tests.service.browser import Said, axe_script, barriers, chromium, missing, serving
 from tests.service.samples import SimulatedClock, auctions, prices
 from tests.service.test_pages import get, opened_all
-from tightrope import open_campaign
+from tightrope import Features, Interval, Task, open_campaign
 from tightrope.client import Client
 from tightrope.errors import InputError
 from tightrope.live.stores.memory import MemoryStore
@@ -51,7 +51,7 @@ def test_a_decision_has_its_number_and_the_status_the_curve(api, path):
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"eligible": 3}, "body: Expected `object | array | null`, got `int` - at `$.eligible`"),
+        ({"eligible": 3}, "eligible = 3: must be an object or a list or null"),
         ({"eligible": [3]}, "eligible: bid = [3]: must be two numbers, low and high"),
         ({"eligible": [2, 1]}, "eligible: bid = [2, 1]: must be two numbers, low and high"),
         ({"eligible": [1.1, 1.2]}, "eligible = [1.1, 1.2]: must hold a point of the grid, whose "),
@@ -117,6 +117,21 @@ def test_a_client_gets_numbers_and_spares_have_them(server, api, tmp_path):
         assert 0.0 <= rate <= 1.0
 
 
+def test_a_decision_over_numbers_takes_features(api):
+    task = {**BIDS, "contexts": {"features": ["age", "visits"]}}
+    api.create("aged", task=task, policy="resolve")
+    path = "/v1/campaigns/aged"
+    for number in range(3):
+        body = {"context": [20 + number, 1], "eligible": [1, 2.5]}
+        status, ticket, _ = api("POST", f"{path}/decisions", body)
+        assert status == 201
+        assert 1.0 <= ticket["value"] <= 2.5
+        assert api("POST", f"{path}/reports", {"id": ticket["id"], **REPORT})[0] == 200
+    found = api("GET", path)[1]
+    assert len(found["curve"]) == 11
+    assert [one["feature"] for one in found["features"]] == ["age", "visits"]
+
+
 # The page.
 
 
@@ -141,6 +156,20 @@ def test_the_page_shows_curves_in_place_of_arms():
         assert "Add an arm" not in text
         assert 'id="curve" class="panels" hx-swap-oob="true"' in now
         assert re.search(r"Best arm</dt><dd>bid [\d.]+<", text)
+
+
+def test_the_page_of_numbers_and_features_has_curves():
+    store = MemoryStore(SimulatedClock(1.79e9))
+    task = Task(Interval(0, 1, name="bid"), {"bad": "20% per pull"}, costs=1, contexts=Features(1))
+    campaign = open_campaign(store, "aged", task=task, budget=400)
+    for number in range(30):
+        ticket = campaign.ask(context=[number % 7])
+        campaign.tell(ticket, reward=ticket.value, penalty=0.0)
+    with serving(store) as url:
+        opened_all(url, store)
+        text = get(f"{url}/campaigns/aged").text
+    assert text.count("<polygon") == 2
+    assert 'id="arms"' not in text
 
 
 def test_before_the_first_report_the_page_waits_for_it():

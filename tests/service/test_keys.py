@@ -263,6 +263,8 @@ ALLOWED = [
     ("POST", f"{NOVEMBER}/budget", {"amount": 1}, {"ops", "local"}),
     ("POST", f"{NOVEMBER}/change", {}, {"ops", "local"}),
     ("DELETE", f"{NOVEMBER}/arms/nobody", None, {"ops", "local"}),
+    ("DELETE", f"{NOVEMBER}/contexts", None, {"ops", "local"}),
+    ("DELETE", "/v1/campaigns/december/contexts", None, {"ops"}),
     ("POST", "/v1/campaigns/december/decisions", {}, {"ops"}),
     ("PUT", "/v1/campaigns/january", {}, {"ops"}),
 ]  # fmt: skip

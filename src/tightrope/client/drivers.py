@@ -35,6 +35,8 @@ from tightrope.client.spool import Spool, has_spares
 from tightrope.errors import InputError, TightropeError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from tightrope.changes import Action
 
 __all__ = ["AsyncClient", "Client"]
@@ -187,10 +189,12 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         """Create a campaign, or open the existing one.
 
         ``task``: a ``tightrope.Task``, or a mapping like a task's TOML file. ``more``: policy,
-        seed, stop, expire_after, release, starts, ends, per_day, shadow,
-        on_overrun.
+        seed, stop, expire_after, release, starts, ends, per_day, shadow, on_overrun; learn_from, a
+        ``tightrope.Log``, a ``FullTable`` or a mapping of columns, and weight.
         """
         body = {"task": _task_table(task), "budget": budget, **more}
+        if callable(getattr(more.get("learn_from"), "lines", None)):
+            body["learn_from"] = _columns_of(more["learn_from"])
         return await self._json("PUT", path(campaign), body)
 
     @Operation
@@ -243,6 +247,17 @@ class ClientMethods(ClientCore[TransportT], Generic[TransportT, DecisionT]):
         parts = [place if part.startswith("{") else part for part in kind.path.split("/")]
         body = None if kind.method == "DELETE" else arguments
         return await self._json(kind.method, path(campaign, *parts), body, repeat=kind.repeats)
+
+    @Operation
+    async def erase_contexts(self, campaign: str, before: datetime | str | None = None) -> int:
+        """Erase the features of requests, in a campaign whose features are erasable.
+
+        ``before``: only those of requests before this time, in ISO 8601. Tickets in flight keep
+        theirs. Returns how many were erased; a repeated call counts the rest.
+        """
+        rest = "" if before is None else f"?before={quote(str(before), safe='')}"
+        found = await self._json("DELETE", path(campaign, "contexts") + rest)
+        return int(found["erased"])
 
     @Operation
     async def request(
@@ -364,6 +379,29 @@ def _task_table(task: Mapping[str, Any] | TaskText) -> Mapping[str, Any]:
         what = "must be a tightrope.Task, or a mapping like its TOML file"
         raise InputError(f"task = {task!r:.200}: {what}")
     return tomllib.loads(task.to_toml())
+
+
+def _columns_of(past: Any) -> Table:
+    """The columns of a log or a table, as the body of a request has them."""
+    arms, outcomes, contexts, propensity = past.lines()
+    found = dict(zip(["cost", "reward", *past.penalties], outcomes.T.tolist(), strict=True))
+    space = getattr(past, "space", None)
+    if space is None:
+        found["arm"] = [past.arms[arm] for arm in arms.tolist()]
+    else:
+        points = [space.grid[arm] for arm in arms.tolist()]
+        found |= dict(zip(space.ranges, map(list, zip(*points, strict=True)), strict=True))
+    if propensity is not None:
+        found["propensity"] = propensity.tolist()
+    vectors = contexts
+    if contexts is not None and not hasattr(contexts, "shape"):
+        paired = isinstance(contexts[0], tuple)
+        found["context"], vectors = zip(*contexts, strict=True) if paired else (contexts, None)
+    if vectors is not None:
+        columns = list(zip(*(map(float, one) for one in vectors), strict=True))
+        names = past.features or [f"x{place + 1}" for place in range(len(columns))]
+        found |= dict(zip(names, columns, strict=True))
+    return found
 
 
 class _Lock:

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.data.by_type import TypeRow, rows_of_types
+from tightrope.data.completion import completed, rows_again
 from tightrope.engine.arguments import run_numbers, seed_number
 from tightrope.engine.progress import Progress
 from tightrope.engine.simulation import SimulationRequest, SimulationSettings, make
@@ -146,6 +147,7 @@ class Draws:
     problem: Problem
     count: int
     seed: int
+    _kept: dict[int, Problem] = field(default_factory=dict, repr=False)  # where rows have features
 
     @classmethod
     def of(cls, problem: Problem, draws: int, seed: int, runs: int = FEWEST_RUNS) -> Draws:
@@ -180,7 +182,12 @@ class Draws:
         """Draw ``number``, from 0."""
         stream = np.random.default_rng([self.seed, number])
         if self.problem.features is not None:
-            return _with_other_rows(self.problem, self.problem.features, stream)
+            found = self._kept.get(number)
+            if found is None:
+                found = _with_other_rows(self.problem, self.problem.features, stream)
+                if self.tables * self.count <= 2 * MOST_BYTES:
+                    self._kept[number] = found
+            return replace(self.problem, arms=found.arms, features=found.features)
 
         def drawn(arms: Sequence[Arm]) -> Sequence[Arm]:
             made = [_reweighted(arm, stream) for arm in stated_arms(arms)]
@@ -197,6 +204,9 @@ class Draws:
 
     def moments(self) -> Iterator[Moments]:
         """The moments of each draw's rows, if the arms do not change: faster than ``problems``."""
+        if self.problem.features is not None:
+            yield from (one.row_moments for one in self.problems() if self.vary)
+            return
         types = (self.problem.arms, *self.problem.further)
         for number in range(self.count if self.vary else 0):
             stream = np.random.default_rng([self.seed, number])
@@ -246,12 +256,25 @@ def arms_with_rows(problem: Problem) -> tuple[str, ...]:
 def _with_other_rows(
     problem: Problem, features: RowFeatures, stream: np.random.Generator
 ) -> Problem:
-    """The problem with as many of its rows, drawn with replacement, the same for all arms."""
-    rows = stream.integers(len(features.rows), size=len(features.rows))
-    columns = [[one.values[rows] for one in row_columns(arm)] for arm in problem.arms]
-    named = zip(problem.names, columns, strict=True)
-    arms = [Arm.from_columns(name, values) for name, values in named]
-    return replace(problem, arms=arms, features=replace(features, rows=features.rows[rows]))
+    """The problem with as many of its rows, drawn with replacement, the same for all arms.
+
+    The outcomes of arms that a log did not pull are found again from the rows that were drawn.
+    """
+    told = np.array([[one.values for one in row_columns(arm)] for arm in problem.arms])  # [K, C, n]
+    pulled = features.pulled
+    if pulled is None:
+        rows = stream.integers(len(features.rows), size=len(features.rows))
+        told, drawn = told[:, :, rows], replace(features, rows=features.rows[rows])
+    else:
+        rows = rows_again(pulled, stream)
+        drawn = replace(features, rows=features.rows[rows], pulled=pulled[rows])
+        seen = told[pulled[rows], :, rows]
+        told = completed(drawn.rows, pulled[rows], seen, len(told), stream).transpose(1, 2, 0)
+    arms = [
+        Arm.from_columns(name, list(columns))
+        for name, columns in zip(problem.names, told, strict=True)
+    ]
+    return replace(problem, arms=arms, features=drawn)
 
 
 def _rows(arm: Arm) -> int:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.data.adaptive import caveat
+from tightrope.data.completion import ASSUMED
 from tightrope.data.log import Log, has_features, kinds_of, types_of
 from tightrope.data.points import laid_over, over_points
 from tightrope.data.reading import format_of, penalty_columns, read_log, read_rows
@@ -220,11 +221,6 @@ def _problem_of(
 
     ``rows``: names of the rows, if the log is the long form of a table.
     """
-    if rows is None and has_features(log):
-        raise InputError(
-            "features: a problem draws every arm's outcome for a request, and this log has one arm"
-            " per row; must come with --row COLUMN (row=), or use replay"
-        )
     own = own_penalties(limits)
     for limit in own:
         if limit not in log.penalties:
@@ -245,11 +241,15 @@ def _problem_of(
     known = caveat(log)
     if known:
         _warn(known)
-    if rows is not None:
+    if rows is not None or has_features(log):
         from tightrope.data import tables
 
-        table = tables.FullTable.from_long(rows, log)
-        return tables.problem_of(table, Named(limits or {}), found, name)
+        if rows is not None:
+            table = tables.FullTable.from_long(rows, log)
+            return tables.problem_of(table, Named(limits or {}), found, name)
+        table, pulled = tables.completed_log(log, whole)
+        known = "; ".join(filter(None, (known, ASSUMED)))
+        return tables.problem_of(table, Named(limits or {}), found, name, pulled, known)
     arms, shares = arms_of(log, own, whole, FEW_OF_TYPE)
     more: Any = {"scales": found, "name": name, "caveat": known, "contexts": shares}
     if log.space is not None:

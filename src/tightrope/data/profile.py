@@ -192,7 +192,7 @@ def profile(fitted: Fitted) -> Profile:
     best = None
     if reason is None and not problem.depends_on_budget:
         try:
-            best = oracle(problem)
+            best = oracle(problem.blind)
         except InfeasibleError as error:  # by less than rounding
             reason = str(error)
     return Profile(

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from tightrope.data.columns import sort_key
+from tightrope.data.completion import completed
 from tightrope.data.fitting import arms_of, scales_of
 from tightrope.data.fitting import problem_of as problem_of_log
 from tightrope.data.log import Log, are_vectors, checked_contexts, types_of
 from tightrope.errors import InputError
-from tightrope.problem import Features, Mixed, Problem, Scales, Task, Types
+from tightrope.problem import Features, Mixed, Problem, Scales, Space, Task, Types
 from tightrope.problem.features import RowFeatures
 from tightrope.problem.limits import Kind
 from tightrope.problem.meaning import check_limits_of_data
 from tightrope.problem.named import Named, check_names
 from tightrope.problem.values import Floats, shown
 
-__all__ = ["FullTable", "Limits", "problem_of", "require_outcomes", "task_of", "vectors_of"]
+__all__ = [
+    "FullTable", "Limits", "completed_log", "problem_of", "require_outcomes", "task_of",
+    "vectors_of",
+]  # fmt: skip
 
 Limits = Mapping[str, float | str | Kind]
 
@@ -30,6 +34,7 @@ Limits = Mapping[str, float | str | Kind]
 class FullTable:
     """The outcome of every arm in every row, as if all arms had been pulled, in the user's units.
 
+    ``arms`` can be an :class:`Interval` or a box, kept as ``space``: its points are the arms.
     Letters: n rows, K arms, M penalties.
 
     >>> table = FullTable(["small", "large"], ["bad"], [[(1, 0.5, 1), (3, 0.9, 0)],
@@ -38,13 +43,15 @@ class FullTable:
     (2, (2, 2, 3))
     """
 
-    arms: Sequence[str]  # names [K], all different
+    arms: Any  # names [K], all different, or a space; kept as names
     penalties: Sequence[str]  # names [M]
     outcomes: Floats  # [n, K, 2 + M]: cost, reward, penalties; finite, at least 0
     contexts: Any = None  # [n] the type of each row, [n, d] its features, or [n] pairs of both
     features: Sequence[str] = ()  # names of the features [d]; without names they are x1, x2, ...
+    space: Space | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
+        self.__dict__["space"] = self.arms if isinstance(self.arms, Space) else None
         object.__setattr__(self, "arms", tuple(self.arms))
         object.__setattr__(self, "penalties", tuple(self.penalties))
         check_names(self.arms)
@@ -77,7 +84,8 @@ class FullTable:
     def as_log(self) -> Log:
         """The table in its long form, a log with a line for every row and arm."""
         chosen, outcomes, contexts, _ = self.lines()
-        return Log(self.arms, self.penalties, chosen, outcomes.T, None, contexts, self.features)
+        more = (None, contexts, self.features)
+        return Log(self.arms, self.penalties, chosen, outcomes.T, *more, space=self.space)
 
     def __len__(self) -> int:
         return len(self.outcomes)
@@ -120,6 +128,18 @@ class FullTable:
         table = outcomes.reshape(len(names), count, -1)
         contexts = _contexts_of_rows(log, place, names[np.argsort(first)])
         return cls(log.arms, log.penalties, table, contexts, log.features)
+
+
+def completed_log(log: Log, whole: Log) -> tuple[FullTable, npt.NDArray[np.int64]]:
+    """A table of the requests of a log with features, and the arm that was pulled in each.
+
+    ``whole``: the log with the rows of all arms; those of arms that ``log`` lacks count as -1.
+    """
+    names = list(log.arms)
+    places = [names.index(one) if one in names else -1 for one in whole.arms]
+    pulled, stream = np.array(places)[whole.chosen], np.random.default_rng(0)
+    outcomes = completed(vectors_of(whole), pulled, whole.outcomes.T, len(names), stream)
+    return FullTable(names, log.penalties, outcomes, whole.contexts, log.features), pulled
 
 
 def _contexts_of_rows(log: Log, place: Any, names: Any) -> Any:
@@ -191,10 +211,10 @@ def task_of(
         axes = (0, 1) if isinstance(data, FullTable) else 1
         own = [name for name in data.penalties if name in limits]
         scales = scales_of(data.channels, data.outcomes.max(axis=axes).tolist(), own)
-        task = Task(data.arms, Named(limits), scales, contexts=_contexts_of(data))
+        task = Task(data.arms, Named(limits), scales, contexts=_contexts_of(data), space=data.space)
         check_limits_of_data(task, limits)
     else:
-        task = Task(data.arms, limits, scales, contexts=_contexts_of(data))
+        task = Task(data.arms, limits, scales, contexts=_contexts_of(data), space=data.space)
     for name in task.told_names:
         if name not in data.penalties:
             known = ", ".join(map(repr, data.penalties)) or "none"
@@ -207,13 +227,16 @@ def problem_of(
     limits: Limits | None = None,
     scales: Scales | None = None,
     name: str = "",
+    pulled: npt.NDArray[np.int64] | None = None,
+    caveat: str = "",
 ) -> Problem:
     """The problem whose arms draw the data's rows, with replacement.
 
     With types, the type of a request is that of a row, and an arm draws the rows of that type. With
     features, a request is a row: its features, and the outcome of every arm.
     All arms of a table draw the same row with the same random number. Rows of a log with
-    propensities are drawn with probabilities proportional to 1 / propensity.
+    propensities are drawn with probabilities proportional to 1 / propensity. ``pulled``: of a table
+    that a log was completed to, see ``RowFeatures``.
 
     >>> table = FullTable(["small", "large"], ["bad"], [[(1, 0.5, 1), (3, 0.9, 0)],
     ...                                                 [(1, 0.7, 0), (4, 0.8, 0)]])
@@ -222,12 +245,10 @@ def problem_of(
     """
     task = task_of(data, limits, scales)
     if isinstance(data, Log):
-        if task.feature_columns:
-            raise InputError("contexts: features of a log cannot be drawn; must be a FullTable's")
         return problem_of_log(data, task.limits, scales=task.scales, name=name)
     log, features = data.as_log(), None
     if isinstance(task.contexts, Features | Mixed):
-        features = RowFeatures(task.contexts, vectors_of(data))
+        features = RowFeatures(task.contexts, vectors_of(data), pulled)
     arms, shares = arms_of(log, task.told_names, log)
-    more: Any = {"contexts": shares, "features": features}
+    more: Any = {"contexts": shares, "features": features, "caveat": caveat, "space": data.space}
     return Problem(arms, limits=task.limits, scales=task.scales, name=name, **more)

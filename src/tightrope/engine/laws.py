@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.kernels.step import packed
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem, Tables
 
@@ -14,7 +15,7 @@ __all__ = ["phase_laws", "requests_of"]
 
 
 def phase_laws(problem: Problem, *, cells: bool = False) -> Any:
-    """Thresholds [J * K * C] if all outcomes are 0 or 1, or tables of cells: see :func:`_cells`.
+    """Thresholds [J * K * C] if all outcomes are 0 or 1, or tables of cells: see ``packed``.
 
     With ``cells``, always tables. With contexts, types take the place of phases.
 
@@ -49,7 +50,6 @@ def _thresholds(odds: npt.NDArray[np.float64]) -> npt.NDArray[np.int32]:
 
 
 def _cells(tables: list[Tables]) -> tuple[npt.NDArray[Any], ...]:
-    """The location of the cells of each phase, arm and channel [J * K * C], and the cells."""
     shifts = np.cumsum([0, *(len(one.split) for one in tables[:-1])])
     offset = np.concatenate([one.offset + s for one, s in zip(tables, shifts, strict=True)])
     count, source = (
@@ -65,4 +65,4 @@ def _cells(tables: list[Tables]) -> tuple[npt.NDArray[Any], ...]:
         offset = np.hstack([offset, nothing])
         source = np.hstack([source, np.full_like(nothing, 2)])
         values = [np.append(column, 0.0) for column in values]
-    return *(column.reshape(-1) for column in (count, offset, source)), *values
+    return packed(count, offset, source, *values)

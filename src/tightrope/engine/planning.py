@@ -16,7 +16,7 @@ from tightrope.engine.backend import ENGINES, Numbers, plan_of
 from tightrope.engine.delays import AT_ONCE, Delays
 from tightrope.engine.job import Job
 from tightrope.engine.python import rehearse
-from tightrope.errors import BackendError, InputError, NotCompiledWarning
+from tightrope.errors import BackendError, NotCompiledWarning
 from tightrope.policies.base import IndexPolicy, Policy, set_up
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.faults import is_outside
@@ -90,9 +90,6 @@ def plan_jobs(
                 numbers=numbers,
                 delays=delays,
             )
-    for (label, _), job in jobs.items():
-        if job.featured and delays.any:
-            raise InputError(f"delay: must be 0 for policy {label}, which uses features")
     return _on_engines(jobs, backend)
 
 

@@ -72,13 +72,15 @@ class Requests:
         phases = [phase.problem for phase in problem.phases]
         self._tables = [one.tables() for one in (problem.by_type if self.typed else phases)]
 
-    def show(self, state: PlainRun, draws: Generator) -> None:
-        """Show the policy the next request, see ``kernels.single_run``."""
+    def show(self, state: PlainRun, draws: Generator, step: int) -> Any:
+        """Show the policy the next request, see ``kernels.single_run``; returns its features."""
         if self.typed:
-            state.kind = self.next_type(draws, state.step)
-        if self.featured:
-            rows = self._mix.reshape(-1, self.known.feature_columns)
-            state.face(rows[int(copy.deepcopy(draws).uniform() * len(rows))])
+            state.kind = self.next_type(draws, step)
+        if not self.featured:
+            return None
+        rows = self._mix.reshape(-1, self.known.feature_columns)
+        state.face(columns := rows[int(copy.deepcopy(draws).uniform() * len(rows))])
+        return columns
 
     def next_type(self, draws: Generator, step: int) -> int:
         """The type of the next request, see ``kernels.single_run.next_type``."""
@@ -314,7 +316,7 @@ def play(
     starts, count = problem.phase_starts(budget).tolist(), requests.known.arm_count
     state = plain_run(requests.known, policy, setup, budget, number)
     while state.running:
-        requests.show(state, draws)
+        requests.show(state, draws, state.step)
         if state.exploring:
             chances.coin()  # every step takes one number, even if unused
             arm = state.step % count
@@ -350,16 +352,17 @@ def play_beside(
         state = Choosing(known, policy, setup, budget)
     count, rules = known.arm_count, delays.rules(problem, known.arm_count)
     stand_ins = rules.stand_ins.reshape(-1, count)
-    flight, late, spent = np.zeros(count), dict[int, list[tuple[int, list[float]]]](), 0.0
+    flight, late, spent = np.zeros(count), dict[int, list[tuple[int, list[float], Any]]](), 0.0
     for step in itertools.count():
         if spent > budget or not state.running:
             return
         phase = bisect_right(starts, spent) - 1
-        for arm, values in reversed(late.pop(step, [])):
+        for arm, values, columns in reversed(late.pop(step, [])):
             flight[arm] -= 1.0
+            if columns is not None:
+                state.face(columns)
             state.learn(arm, values)
-        if requests.typed:
-            state.kind = requests.next_type(draws, step)
+        columns = requests.show(state, draws, step)
         view = state.beside(policy, flight, stand_ins[phase])
         arm = view.too_few(stand_ins[phase], setup.explore)
         if arm >= 0:  # every step takes as many words, even if unused
@@ -376,7 +379,7 @@ def play_beside(
         flight[arm] += 1.0
         if not hashed(key, 2 * step + 1) < rules.lost:
             due = step + 1 + int(rules.delays[hashed(key, 2 * step) >> 22])
-            late.setdefault(due, []).append((arm, values))
+            late.setdefault(due, []).append((arm, values, columns))
         yield arm, values, list(state.queues)
 
 

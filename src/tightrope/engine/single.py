@@ -171,7 +171,7 @@ class SingleRun:
             slots, channels = job.delays.slots, 2 + self.state.penalties
             self._beside = (
                 plan.fresh.copy().block,
-                np.zeros(flight_numbers(job.arm_count, channels, slots)),
+                np.zeros(flight_numbers(job.arm_count, channels, slots, job.featured)),
                 job.delays.rules(job.problem, job.arm_count),
                 seed_words(job.seed, LATE, runs)[0],
             )

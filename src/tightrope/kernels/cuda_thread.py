@@ -209,7 +209,8 @@ def build_thread(
     play: Any
     if moving:
         view = views(target, part, own.learn, shared)
-        play = moving_loop(target, part, part, draw, own, shared, view, typed=typed > 0)
+        more = {"typed": typed > 0, "featured": False}
+        play = moving_loop(target, part, part, draw, own, shared, view, **more)
     else:
         play = loop(target, part, draw, own, shared, typed=typed > 0, featured=False)
     report = _report(penalties, part, uses.book)

@@ -13,8 +13,17 @@ from typing import Any, NamedTuple
 from numba import int64
 
 from tightrope.kernels.rng import WEYL
-from tightrope.kernels.run_state import ARMS, EXPLORE, PHASE, STEP, WRONG, WRONG_ARM
-from tightrope.kernels.single_run import CHECK_EVERY, next_type
+from tightrope.kernels.run_state import (
+    ARMS,
+    COLUMNS,
+    CONTEXT,
+    EXPLORE,
+    PHASE,
+    STEP,
+    WRONG,
+    WRONG_ARM,
+)
+from tightrope.kernels.single_run import CHECK_EVERY, next_row, next_type
 from tightrope.policies.choice import hashed
 
 __all__ = ["DELAYS", "Rules", "all_moving_runs", "flight_numbers", "moving_loop"]
@@ -31,9 +40,12 @@ class Rules(NamedTuple):
     stand_ins: Any  # [J * K] see ``flight``
 
 
-def flight_numbers(arms: int, channels: int, slots: int) -> int:
-    """The count of numbers of a run: its key, pulls in flight, lists of due pulls, outcomes."""
-    return 1 + arms + slots * (3 + channels)
+def flight_numbers(arms: int, channels: int, slots: int, featured: bool = False) -> int:
+    """The count of numbers of a run: its key, pulls in flight, lists of due pulls, outcomes.
+
+    ``featured``: also the row of the features of each pull.
+    """
+    return 1 + arms + slots * (3 + channels + featured)
 
 
 def moving_loop(
@@ -45,11 +57,13 @@ def moving_loop(
     shared: Any,
     view: Any,
     typed: bool = True,
+    featured: bool = True,
 ) -> Any:
     """A function like that of ``single_run.loop``, over a memory, its view and ``flights``.
 
     ``flights``: the key of the run's delays, the pulls in flight [K], the first pull due at each
-    step and the next one due with each pull [slots, -1 for none], the arms and outcomes of pulls.
+    step and the next one due with each pull [slots, -1 for none], the arms and outcomes of pulls,
+    the places of their features. A report comes with the features of its request.
 
     It is long, and so are the lists of arguments, because compiled parts share its variables.
     """
@@ -57,8 +71,9 @@ def moving_loop(
     look, keep, unexplored = view
     report, count_in, goes_on = shared.report, shared.count, shared.goes_on
     move, chance, toss, kind_of = shared.move, part(hashed), shared.toss, next_type(part)
+    face = next_row(target, part)
 
-    def deliver(memory, flights, count, slots, step, explore):
+    def deliver(memory, flights, count, slots, step, explore, mix):
         """Report the outcomes that are due before this step."""
         due, after, arms = 1 + count, 1 + count + slots, 1 + count + 2 * slots
         first, outcome = 1 + count + 3 * slots, memory.run.outcome
@@ -69,6 +84,10 @@ def moving_loop(
             arm = int(flights[arms + slot])
             for channel in range(channels):
                 outcome[channel] = flights[first + slot * channels + channel]
+            if featured and memory.counts[COLUMNS] > 0:
+                row, place = int(flights[first + slots * channels + slot]), memory.counts[CONTEXT]
+                for column in range(memory.counts[COLUMNS]):
+                    memory.own_numbers[place + column] = mix[row + column]
             counting = memory.state.steps[0] >= explore
             report(memory, arm)
             if counting:
@@ -76,7 +95,7 @@ def moving_loop(
             flights[1 + arm] -= 1.0
             slot = int(flights[after + slot])
 
-    def send(memory, flights, rules, count, step, arm):
+    def send(memory, flights, rules, count, step, arm, row):
         """Record a pull whose outcomes will be reported, or not."""
         slots, key = rules.slots, int(flights[0])
         due, after, arms = 1 + count, 1 + count + slots, 1 + count + 2 * slots
@@ -90,6 +109,8 @@ def moving_loop(
         flights[arms + slot] = float(arm)
         for channel in range(channels):
             flights[first + slot * channels + channel] = memory.run.outcome[channel]
+        if featured and memory.counts[COLUMNS] > 0:
+            flights[first + slots * channels + slot] = float(row)
 
     tell, note = part(deliver), part(send)
 
@@ -102,13 +123,15 @@ def moving_loop(
         while going and step < until:
             while phase + 1 < len(starts) and run.spent[0] >= starts[phase + 1]:
                 phase += 1
-            tell(memory, flights, count, rules.slots, step, explore)
+            tell(memory, flights, count, rules.slots, step, explore, mix)
             toss(memory, step)
             for word in range(memory.random):
                 seen.pair[word] = memory.pair[word]
             stand_ins = rules.stand_ins[phase * count : (phase + 1) * count]
-            before = phase
-            if typed and len(mix) > 0:
+            before, row = phase, int64(0)
+            if featured and memory.counts[COLUMNS] > 0:
+                row = face(memory, mix, (step * channels + 1) * WEYL)
+            elif typed and len(mix) > 0:
                 before = kind_of(memory, seen, mix, step)
             look(memory, seen, flight, stand_ins, memory.state.steps[0] >= explore)
             arm = int64(unexplored(seen.state, stand_ins, explore / count))
@@ -122,7 +145,7 @@ def moving_loop(
             draw(run.outcome, 0, 1, memory.words, 0, 1, weyl, law, arm, first, one, channels)
             count_in(memory, arm)
             run.spent[0] += run.outcome[0]
-            note(memory, flights, rules, count, step, arm)
+            note(memory, flights, rules, count, step, arm, row)
             going = goes_on(memory) and sound(memory) and sound(seen)
             step += 1
             if step % CHECK_EVERY == 0 and stop[0]:

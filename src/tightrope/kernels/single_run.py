@@ -32,7 +32,9 @@ from tightrope.kernels.spec import Spec
 from tightrope.kernels.step import next_word, uniform_of
 from tightrope.policies.choice import WORDS, hashed
 
-__all__ = ["CHECK_EVERY", "Ends", "all_runs", "kernel", "loop", "next_type", "report_writer"]
+__all__ = [
+    "CHECK_EVERY", "Ends", "all_runs", "kernel", "loop", "next_row", "next_type", "report_writer",
+]  # fmt: skip
 
 CHECK_EVERY = 256  # steps between checks of ``stop``
 
@@ -128,7 +130,7 @@ def next_type(wrap: Any) -> Any:
 
 def _next_request(target: Any, wrap: Any, typed: bool, featured: bool) -> Any:
     """A function that shows the policy the next request; returns what precedes the arm in laws."""
-    kind_of, face = next_type(wrap), _next_row(target, wrap)
+    kind_of, face = next_type(wrap), next_row(target, wrap)
 
     def of_type(memory, mix, step, phase, channels):
         if typed and len(mix) > 0:
@@ -148,11 +150,11 @@ def _next_request(target: Any, wrap: Any, typed: bool, featured: bool) -> Any:
     return wrap(show)
 
 
-def _next_row(target: Any, wrap: Any) -> Any:
+def next_row(target: Any, wrap: Any) -> Any:
     """A function that shows the policy the features of the row that the next pull draws.
 
-    Every arm draws its row with the first number of a step. This one is looked at before the
-    choice, and drawn after it.
+    It returns the place of the first of them. Every arm draws its row with the first number of a
+    step. This one is looked at before the choice, and drawn after it.
     """
     word_of, uniform = target.part(next_word), target.part(uniform_of)
 
@@ -165,6 +167,7 @@ def _next_row(target: Any, wrap: Any) -> Any:
         first = uint64(drawn * (len(rows) // columns)) * uint64(columns)
         for column in range(uint64(columns)):
             memory.own_numbers[place + int64(column)] = rows[first + column]
+        return int64(first)
 
     return wrap(face)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tightrope.compiled.functions import (
+    apart,
     checked,
     compile_function,
     copied,
@@ -111,7 +112,8 @@ class Spec:
         In a user's own policy, indices are checked.
         """
         if self.method == CHOICE:
-            jit = checked if self.outside and function in self.functions else uncounted
+            usual = uncounted if self.policy.short else apart
+            jit = checked if self.outside and function in self.functions else usual
             return compile_function(function, dtype, jit)
         return compile_function(function, dtype, inlined)
 

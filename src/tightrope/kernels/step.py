@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from numba import int32, types, uint32, uint64
 
 from tightrope.kernels.rng import WEYL
 from tightrope.policies.base import advance, net_penalty, net_sum, net_width
 
-__all__ = ["Target", "coin_of", "next_word", "of_constants", "of_run", "uniform_of"]
+__all__ = ["Target", "coin_of", "next_word", "of_constants", "of_run", "packed", "uniform_of"]
 
 _MASK = 0xFFFFFFFF
 
@@ -50,6 +51,15 @@ def uniform_of(word: Any) -> Any:
 def coin_of(word: Any) -> Any:
     """A number in [0, 1), a multiple of 2^-24, exact in single precision: for policies."""
     return int32(word >> uint32(8)) * 2.0**-24
+
+
+def packed(count: Any, offset: Any, source: Any, *cells: Any) -> tuple[npt.NDArray[Any], ...]:
+    """The cells of each phase, arm and channel: how many, where, by which uniform [J * K * C].
+
+    Then the cells, four numbers each (``split``, ``first``, ``second``, ``slope``), so that a draw
+    from a large table reads one place of it.
+    """
+    return count.ravel(), 4 * offset.ravel(), source.ravel(), np.stack(cells, axis=1).ravel()
 
 
 def _plain_choice(condition, yes, no):
@@ -168,7 +178,7 @@ class Target:
         def draw(
             outcomes, to, stride, words, at, word_stride, weyl, law, arm, row, running, channels
         ):
-            count, offset, source, split, first, second, slope = law
+            count, offset, source, cells = law
             shared, earned = 0.0, 0.0
             for channel in range(channels):
                 word = word_of(words, at, word_stride, weyl + (channel + 1) * weyl_step)
@@ -182,9 +192,9 @@ class Target:
                 place *= count[row + channel]
                 cell = int(place)
                 part = place - cell
-                here = offset[row + channel] + cell
-                value = first[here] if part < split[here] else second[here]
-                value = value + slope[here] * (part - 0.5)
+                here = offset[row + channel] + 4 * cell  # split, first, second, slope
+                value = cells[here + 1] if part < cells[here] else cells[here + 2]
+                value = value + cells[here + 3] * (part - 0.5)
                 outcomes[to + channel * stride] = number(value) * running
 
         return self.part(draw)

@@ -53,7 +53,6 @@ class ChangeWriter:
         self.now = max(self.clock, self.ledger.at)
         self.rows: list[Row] = []
         self.notes: dict[int, str] = {}
-        self.vectors: dict[int, str] = {}  # features that the log has digests of
         self.drop = 0  # the last event to remove, because it is archived
         self._known: dict[str, list[Row]] = {}  # all rows of tickets that were looked up
         flying = self.ledger.tickets

@@ -64,10 +64,9 @@ class Controller(MovingRun):
         """One for types, features or numbers, where the task has contexts or a space."""
         stated = getattr(task, "stated", None)
         if stated is not None and stated.space is not None:
-            from tightrope.live.spaced import SpacedController, TypedSpacedController
+            from tightrope.live.spaced import by_number
 
-            plain = stated.whole.contexts is None
-            return object.__new__(SpacedController if plain else TypedSpacedController)
+            return object.__new__(by_number(stated))
         if stated is None or stated.whole.contexts is None:
             return object.__new__(cls)
         if stated.whole.feature_columns:

@@ -136,7 +136,9 @@ def notices_of(
     )
     if settings.reserves and not declared and np.isnan(task.known_outcomes[:, 0]).any():
         text = f"campaign {name!r} reserves 1 per decision: at most {budget // 1:,.0f} in flight"
-        advice = "if the largest cost of a pull is not 1, give scales=Scales(cost=...)"
+        advice = (
+            "if the largest cost of a pull is not 1, declare it as the cost in the task's scales"
+        )
         found[f"{text}; {advice}"] = ReservationWarning
     if aim := aim_of(policy, task, budget / task.scales.cost):
         found[f"campaign {name!r}: {aim}"] = RiskWarning

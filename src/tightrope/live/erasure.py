@@ -22,24 +22,37 @@ from tightrope.problem.values import shown
 
 if TYPE_CHECKING:
     from tightrope.live.campaign import Campaign
+    from tightrope.live.writer import Writer
 
 __all__ = ["erase_contexts"]
 
 
-def erase_contexts(campaign: Campaign, before: datetime | str | None = None) -> int:
-    """Erase the features of requests before a time, or of all; returns how many there were."""
+def erase_contexts(
+    campaign: Campaign, before: datetime | str | None = None, who: str | None = None
+) -> int:
+    """Erase the features of requests before a time, or of all; returns how many there were.
+
+    ``who``: the author of the event; default: the campaign's.
+    """
     core = campaign.refreshed()
     if not core.vectors.kept:
         raise InputError(
             f"campaign {campaign.name!r}: its features are not erasable; must be created with"
             " Features(..., erasable=True)"
         )
-    upto = core.ledger.seq if before is None else _last_before(campaign, before, core.ledger.seq)
-    campaign.do(lambda writer: writer.emit(ContextsErased(upto)))
-    core.vectors.forget()
+    last = None if before is None else _last_before(campaign, before, core.ledger.seq)
+
+    def act(writer: Writer) -> int:
+        upto = writer.ledger.seq if last is None else last
+        writer.emit(ContextsErased(upto))
+        return upto
+
+    upto = campaign.do(act, who=who)
     saved, needed = campaign.save_snapshot()
     with campaign.store.turn(campaign.name) as turn:
-        return turn.erase(upto, [*needed, *_reported_since(turn, saved)], saved)
+        erased = turn.erase(upto, [*needed, *_reported_since(turn, saved)], saved)
+    core.vectors.forget()
+    return erased
 
 
 def _reported_since(turn: Turn, after: int) -> Iterator[int]:

@@ -9,7 +9,7 @@ or u = Q / S, which has the observed mean and variance if the chance of u is S /
 is drawn from Beta(S / u + q, n - S / u + 1 - q): the prior counts as one pull, with the chance q of
 all arms. An outcome that was never above 0 has the u of all arms. The outcomes of a pull are drawn
 independently, except for those that are known and shares of others. Pulls in flight are decided
-again.
+again. A policy that uses features has models in place of sums: see ``estimate_featured``.
 
 In the first fifth of a budget each arm has few reports. Estimates for ``resolve`` are calibrated
 even then. Estimates for ``lyon`` and ``lyon-ts``, which end near the limit or above it, are too
@@ -28,8 +28,9 @@ import numpy.typing as npt
 from tightrope.kernels.moving import DELAYS, Rules, flight_numbers
 from tightrope.kernels.native import moving_run, single_run
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, seed_words
-from tightrope.kernels.run_state import STEP, RunState
+from tightrope.kernels.run_state import COLUMNS, STEP, RunState
 from tightrope.kernels.single_run import Ends
+from tightrope.kernels.step import packed
 from tightrope.live.outlook import rate_unit
 from tightrope.problem import Task
 
@@ -49,14 +50,20 @@ Floats = npt.NDArray[np.float64]
 def estimate_of(controller: Controller, pulls_left: float | None) -> EndRates | None:
     """How forward runs end: see :class:`EndRates`.
 
-    None before the first cost, with features, while the policy is not compiled, if it fails, and if
-    it would take too long: a pull takes about (10 + K) M^2 units of ``WORK``.
+    None before the first cost, for numbers with features, while the policy is not compiled, if it
+    fails, and if it would take too long: a pull takes about (10 + K) M^2 units of ``WORK``, and
+    with D columns of features C D^2 / 16 more.
     """
-    if pulls_left is None or controller.task.feature_columns:
+    if pulls_left is None or (
+        controller.task.feature_columns and controller.task.space is not None
+    ):
         return None
     longest = int(LONGER * pulls_left) + 100
     task = controller.rows.at(controller.budget)
-    runs = min(FORWARD, WORK // (longest * (10 + task.arm_count) * task.penalty_count**2))
+    each = (10 + task.arm_count) * task.penalty_count**2
+    if controller.policy.contextual and task.feature_columns:
+        each += (2 + task.penalty_count) * task.feature_columns**2 // 16
+    runs = min(FORWARD, WORK // (longest * each))
     ends = _forward(controller, runs, longest) if runs >= FEWEST else None
     if ends is None:
         return None
@@ -112,9 +119,9 @@ def _forward(controller: Controller, runs: int, longest: int) -> _Forward | None
     columns = Ends.of(state.penalties)
     ends, counts = np.zeros((runs, columns.size)), np.zeros((runs, len(state["totals"]), 2))
     seeds, words = (seed_words(0, stream, numbers) for stream in (OUTCOMES, POLICY))
+    mix, laws = _requests(controller, state, runs)
     until, block, beside = int(state["counts"][STEP]) + longest, state.copy().block, _beside(copied)
-    mix = _mix(controller.rows, state)
-    for run, law in enumerate(_laws(controller.rows, state, runs)):
+    for run, law in enumerate(laws):
         one = slice(run, run + 1)
         kernel(
             block, state.block, *beside, seeds[:, one], words[:, one], law, np.zeros(1),
@@ -131,12 +138,23 @@ def _forward(controller: Controller, runs: int, longest: int) -> _Forward | None
     )
 
 
-def _mix(task: Task, state: RunState) -> Floats:
-    """The cumulative shares of the types that came, [T]; empty without contexts."""
-    if not task.types:
-        return np.zeros(0)
-    seen = state["totals"][:, 0].reshape(task.types, -1).sum(axis=1)
-    return np.asarray(np.cumsum(seen / seen.sum()))
+def _requests(
+    controller: Controller, state: RunState, runs: int
+) -> tuple[Floats, Iterator[tuple[Any, ...]]]:
+    """What the loop draws requests from, and the outcomes of each forward run.
+
+    Of types that came, the cumulative shares [T]; of features, the columns; or nothing.
+    """
+    task, mix = controller.rows, np.zeros(0)
+    if controller.policy.contextual and task.feature_columns:
+        from tightrope.live.estimate_featured import FeaturedForward
+
+        forward = FeaturedForward(task, state)
+        return forward.columns, forward.laws(_sizes(*_sums(state)[1:]), runs)
+    if task.types:
+        seen = state["totals"][:, 0].reshape(task.types, -1).sum(axis=1)
+        mix = np.asarray(np.cumsum(seen / seen.sum()))
+    return mix, _laws(task, state, runs)
 
 
 def _beside(copied: Controller) -> tuple[Any, ...]:
@@ -145,16 +163,15 @@ def _beside(copied: Controller) -> tuple[Any, ...]:
         return ()
     state, slots = copied._state, np.int64(1)
     rules = Rules(np.zeros(DELAYS), np.int64(0), slots, copied._stand_ins(None))
-    flights = flight_numbers(len(state["totals"]), 2 + state.penalties, int(slots))
+    featured = bool(state["counts"][COLUMNS])
+    flights = flight_numbers(len(state["totals"]), 2 + state.penalties, int(slots), featured)
     return state.copy().block, np.zeros(flights), rules, seed_words(0, LATE, np.arange(1))[0]
 
 
 def _laws(task: Task, state: RunState, runs: int) -> Iterator[tuple[Any, ...]]:
     """The outcome distributions of each forward run, as in ``engine.laws``."""
     pulls, totals, squares = _sums(state)
-    with np.errstate(invalid="ignore"):
-        usual = np.nan_to_num(squares.sum(axis=0) / totals.sum(axis=0), nan=1.0)
-        sizes = np.where(totals > 0.0, squares / totals, usual)
+    sizes = _sizes(totals, squares)
     hits = totals / sizes
     prior = (hits.sum(axis=0) + 0.5) / (pulls.sum() + 1.0)
     misses = np.maximum(pulls[:, np.newaxis] - hits, 0.0)
@@ -170,7 +187,14 @@ def _laws(task: Task, state: RunState, runs: int) -> Iterator[tuple[Any, ...]]:
             sizes[:, 2 + m] = task.weights[:, m] * sizes[:, place]
     ones, places = np.ones(totals.size, np.int64), np.arange(totals.size)
     for drawn in chances.reshape(runs, -1):
-        yield ones, places, sources.ravel(), drawn, sizes.ravel(), 0.0 * drawn, 0.0 * drawn
+        yield packed(ones, places, sources, drawn, sizes.ravel(), 0.0 * drawn, 0.0 * drawn)
+
+
+def _sizes(totals: Floats, squares: Floats) -> Floats:
+    """U of every arm's outcomes, [K, C], from their sums and squares."""
+    with np.errstate(invalid="ignore"):
+        usual = np.nan_to_num(squares.sum(axis=0) / totals.sum(axis=0), nan=1.0)
+        return np.where(totals > 0.0, squares / totals, usual)
 
 
 def _sums(state: RunState) -> tuple[Floats, Floats, Floats]:

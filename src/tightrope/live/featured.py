@@ -202,10 +202,11 @@ class FeaturedController(Controller):
         self._count_alone()
         self._beside.vectors.clear()
         if self._aware:
-            models = self._state.scratch.models
-            for arm in range(self.task.arm_count):
-                complete(models, arm, len(self.task.scales.channels))
-            models.waiting[:] = 0.0
+            scratch = self._state.scratch
+            models, learner = scratch.models, getattr(scratch, "joint", scratch.models)
+            for arm in range(len(learner.count)):
+                complete(learner, arm, len(self.task.scales.channels))
+            learner.waiting[:] = learner.here[1:] = 0.0
             features, size = self.contexts.columns - self.contexts.types, self.contexts.columns
             begin = np.cumsum(models.centre[features:size]) - models.centre[features:size]
             shares = (np.arange(RECENT) + 0.5) / RECENT
@@ -231,9 +232,9 @@ class FeaturedController(Controller):
     def effects(self) -> list[FeatureEffect]:
         """What one deviation more of each feature does to each outcome of each arm.
 
-        Outcomes that are known, and policies that ignore features, have no effects.
+        Outcomes that are known, policies that ignore features, and numbers have no effects.
         """
-        if not self._aware:
+        if not self._aware or self.task.space is not None:
             return []
         models, scales = self._state.scratch.models, self.task.scales.channels
         shape, size = (self.task.arm_count, len(scales)), self.contexts.columns

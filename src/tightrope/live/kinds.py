@@ -452,6 +452,7 @@ class ContextsErased(Body):
     upto: int  # the event of the last request, except those in flight
 
     def learn(self, core: Core, event: Event, closed: Open | None) -> None:
+        core.vectors.forget()
         core.forget_requests()
 
     def words(self, task: Task | None, amount: Amount) -> str:

@@ -274,9 +274,14 @@ def _move_scratch(old: RunState, new: RunState, policy: ChoicePolicy, moves: Mov
     if moves.renew:
         kind.renew(new.constants, new.record, after)
         kept &= {*carried_fields(kind), *kind.learned}
-    for name in kept:
-        field, unit = attrgetter(name), _unit(kind.learned.get(name, ""), moves.factors)
-        _move(field(before), unit, field(after), moves.types)
+    for name, shape in record_fields(kind.Scratch):
+        if name in kept:
+            field, unit = attrgetter(name), _unit(kind.learned.get(name, ""), moves.factors)
+            if "C" in shape and np.ndim(unit):  # a factor holds for all numbers of its channel
+                arms = len(new.record.pulls) if "K" in shape else 1
+                unit = np.append(unit, np.ones(len(new.record.remaining) + 1 - len(unit)))
+                unit = np.repeat(unit, len(field(after)) // (arms * len(unit)))
+            _move(field(before), unit, field(after), moves.types)
     for arm in moves.learn:
         kind.learn(new.constants, new.record, after, arm)
 

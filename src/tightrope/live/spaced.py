@@ -1,8 +1,9 @@
 """Controllers whose arms are numbers: ``ask()`` returns a number, ``tell(1.37, ...)`` takes one.
 
 Everything below these classes sees the points of the grid as arms. A campaign stores the places of
-points, from 0, and uses a :class:`PointController`. With types of requests, each class also takes
-the ``context`` of a :class:`~tightrope.live.typed.TypedController`.
+points, from 0, and uses a :class:`PointController`. With types or features of requests, each class
+also takes the ``context`` of a :class:`~tightrope.live.typed.TypedController` or a
+:class:`~tightrope.live.featured.FeaturedController`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from typing import Any, cast
 
 from tightrope.errors import InputError
 from tightrope.live.controller import Controller, Penalty
+from tightrope.live.featured import FeaturedController
 from tightrope.live.typed import TypedController
 from tightrope.problem import Space
 from tightrope.problem.spaces import Value
 
-__all__ = ["PointController", "SpacedController", "TypedSpacedController", "by_place"]
+__all__ = ["PointController", "SpacedController", "TypedSpacedController", "by_number", "by_place"]
 
 
 class GridController(Controller):
@@ -48,7 +50,7 @@ class SpacedController(GridController):
     def _rows(self, eligible: object) -> list[int] | None:
         return None if eligible is None else self.space.within(eligible)
 
-    def ask(self, eligible: Any = None, context: str | None = None) -> Any:
+    def ask(self, eligible: Any = None, context: Any = None) -> Any:
         """The number to try next; a tuple in a box. It is in flight until reported or voided.
 
         ``eligible``: a range, such as (0.5, 2.0), or ranges by name.
@@ -114,8 +116,31 @@ class TypedPointController(PointController, TypedController):
     """A :class:`PointController` for requests with types."""
 
 
+class FeaturedSpacedController(SpacedController, FeaturedController):
+    """A :class:`SpacedController` for requests with features."""
+
+
+class FeaturedPointController(PointController, FeaturedController):
+    """A :class:`PointController` for requests with features."""
+
+
+BY_NUMBER = (SpacedController, TypedSpacedController, FeaturedSpacedController)
+BY_PLACE = (PointController, TypedPointController, FeaturedPointController)
+
+
+def by_number(stated: Any) -> type[Controller]:
+    """The class of a controller over an interval or a box."""
+    return BY_NUMBER[_contexts_of(stated)]
+
+
 def by_place(task: Any) -> type[Controller]:
     """The class of a campaign's controller."""
-    if task.stated.space is None:
-        return Controller
-    return PointController if task.stated.whole.contexts is None else TypedPointController
+    stated = task.stated
+    return Controller if stated.space is None else BY_PLACE[_contexts_of(stated)]
+
+
+def _contexts_of(stated: Any) -> int:
+    """0 without contexts, 1 with types, 2 with features."""
+    if stated.whole.feature_columns:
+        return 2
+    return 0 if stated.whole.contexts is None else 1

@@ -230,7 +230,7 @@ def _types(core: Core) -> dict[str, Any]:
             "recent": (one.block + one.recent) / last if last else 0.0,
             "told": one.told,
             "reward": one.reward,
-            "penalties": _named(task.limit_names, one.penalties),
+            "penalties": _named(task.limit_names, one.penalties, 0.0),
             "pulls": _named(task.names, one.pulls),
         }
         for name, one in found.items()
@@ -257,9 +257,9 @@ def _features(core: Core) -> dict[str, Any]:
     return {"features": rows, "features_changed": any(row["drifted"] for row in rows)}
 
 
-def _named(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    """Values by name; 0 where there is none yet."""
-    return {name: values[at] if at < len(values) else 0 for at, name in enumerate(names)}
+def _named(names: Sequence[str], values: Sequence[Any], none: float = 0) -> dict[str, Any]:
+    """Values by name; ``none`` where there is none yet."""
+    return {name: values[at] if at < len(values) else none for at, name in enumerate(names)}
 
 
 def ledger_status(store: Store, name: str) -> dict[str, Any]:

@@ -89,9 +89,11 @@ class TurnTaker:
 
     # Requests.
 
-    def do(self, act: Callable[[Writer], Any], tickets: Sequence[str] = ()) -> Any:
-        """Make a request in a turn; ``tickets``: the tickets that it reads."""
-        request = TurnRequest(act, tickets)
+    def do(
+        self, act: Callable[[Writer], Any], tickets: Sequence[str] = (), who: str | None = None
+    ) -> Any:
+        """Make a request in a turn; ``tickets``: those that it reads; ``who``: its author."""
+        request = TurnRequest(act, tickets, who)
         self._desk.perform([request])
         if request.error is not None:
             raise request.error
@@ -119,14 +121,16 @@ class TurnTaker:
                 self._count_refused(writer)
                 if writer.rows:
                     turn.append(writer.rows, writer.notes)
-                if writer.vectors:
-                    turn.keep(writer.vectors)
+                if fresh := writer.core.vectors.fresh:
+                    turn.keep(fresh)
                 if writer.drop:
                     turn.drop(writer.drop)
         except BaseException as error:
             self._follower.forget()  # it may hold events that were not stored
             return self._end_failed(batch, writer, error)
         self._follower.hash = writer.hash
+        if fresh:
+            writer.core.vectors.committed()
         for request in batch:
             request.done = True
         self._keep_snapshot(writer)

@@ -39,31 +39,42 @@ class Vectors:
     def __init__(self) -> None:
         self.kept = False  # whether the store has them
         self.find: Callable[[int, int], Mapping[int, str]] = lambda first, last: {}  # in the store
+        self.fresh: dict[int, str] = {}  # of this turn, which the store does not have yet
         self._known: dict[int, str] = {}
 
-    def sealed(self, seq: int, text: str) -> tuple[str, str]:
-        """What event ``seq`` has instead of features, and what the store has."""
+    def sealed(self, seq: int, text: str) -> str:
+        """What event ``seq`` has instead of features; ``fresh`` has what the store keeps."""
         salt = _encoded(os.urandom(16))
-        self._known[seq] = stored = f"{salt} {text}"
-        return f"{seq}:{digest_of_features(stored)}", stored
+        self.fresh[seq] = stored = f"{salt} {text}"
+        return f"{seq}:{digest_of_features(stored)}"
+
+    def committed(self) -> None:
+        """The store has the fresh ones."""
+        self._know(self.fresh)
+        self.fresh = {}
 
     def text(self, features: str) -> str:
         """The features that an event has, or that its digest is of."""
         if ":" not in features:
             return features
         seq, digest = request_of(features)
-        if seq not in self._known:
-            if len(self._known) > 4 * MANY:
-                self._known.clear()
-            self._known.update(self.find(seq, seq + MANY - 1))
-        if (stored := self._known.get(seq)) is None:
+        stored = self.fresh.get(seq) or self._known.get(seq)
+        if stored is None:
+            self._know(found := self.find(seq, seq + MANY - 1))
+            stored = found.get(seq)
+        if stored is None:
             raise ErasedError(f"event {seq}: the features of its request were erased")
         if digest_of_features(stored) != digest:
             raise HaltedError(f"event {seq}: its features do not agree with their digest")
         return stored.partition(" ")[2]
 
+    def _know(self, found: Mapping[int, str]) -> None:
+        if len(self._known) > 4 * MANY:
+            self._known.clear()
+        self._known.update(found)
+
     def forget(self) -> None:
-        """Read them again from the store when they are needed."""
+        """Read them again from the store when they are needed; any thread may call this."""
         self._known.clear()
 
 
@@ -97,9 +108,10 @@ class FeatureMeans:
         """Count a request."""
         place = 0 if self.counts[0] < FIRST else 2
         self.counts[place] += 1
-        self._one[0] = vector
-        np.multiply(self._one[0], self._one[0], out=self._one[1])
-        self.sums[place] += self._one
+        one, into = self._one, self.sums[place]
+        one[0] = vector
+        np.multiply(one[0], one[0], one[1])
+        np.add(into, one, into)
         if self.counts[2] >= BLOCK:
             self.counts[1:] = self.counts[2], 0
             self.sums[1], self.sums[2] = self.sums[2], 0.0

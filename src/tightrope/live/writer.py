@@ -80,8 +80,7 @@ class Writer(ChangeWriter):
         if kind is not None and core.is_new_type(kind):
             self.emit(TypeAdded(kind))
         if features is not None and core.vectors.kept:
-            seq = ledger.seq + 1
-            features, self.vectors[seq] = core.vectors.sealed(seq, features)
+            features = core.vectors.sealed(ledger.seq + 1, features)
         if ticket is None:
             ticket = f"{ledger.epoch}-{ledger.asked + 1:08d}"
         expires = self.now + (core.settings.expire_after if ttl is None else ttl)
@@ -162,7 +161,8 @@ class Writer(ChangeWriter):
         if ":" not in features:
             return True
         seq, _ = request_of(features)
-        return seq in self.vectors or seq in self.core.vectors.find(seq, seq)
+        vectors = self.core.vectors
+        return seq in vectors.fresh or seq in vectors.find(seq, seq)
 
     def check_ids(
         self,

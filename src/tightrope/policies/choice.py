@@ -114,6 +114,7 @@ class ChoicePolicy(Policy):
     carried: ClassVar[tuple[str, ...]] = ()  # fields of ``Scratch``, see above
     seldom: ClassVar[tuple[str, ...]] = ()  # fields that a step rarely reads: stored apart on a GPU
     learned: ClassVar[Mapping[str, str]] = {}  # likewise
+    short: ClassVar[bool] = True  # whether compiling copies each of its functions into the callers
 
     @abstractmethod
     def setup(self, task: Task, budget: float) -> Setup:

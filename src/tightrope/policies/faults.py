@@ -9,6 +9,7 @@ from dataclasses import is_dataclass
 from functools import cache
 from numbers import Real
 from pathlib import Path
+from threading import Lock
 from typing import Any, ClassVar, get_origin
 
 from tightrope.errors import PolicyError
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 PACKAGE = str(Path(__file__).parents[1])
+_parsing = Lock()  # in Python 3.11 two threads that parse at the same time end in a SystemError
 
 
 def is_outside(kind: type) -> bool:
@@ -78,7 +80,8 @@ def place_of(kind: type, what: Any) -> str:
     if not is_outside(kind):
         return ""
     try:
-        file, line = inspect.getsourcefile(what), inspect.getsourcelines(what)[1]
+        with _parsing:
+            file, line = inspect.getsourcefile(what), inspect.getsourcelines(what)[1]
     except (OSError, TypeError):  # typed into a console
         return f" (in {what.__qualname__})"
     return f" (in {what.__name__}, {Path(file or '').name} line {line})"

@@ -31,10 +31,11 @@ from tightrope.policies.parts.beliefs import (
     KNOWN,
     MORE,
     NORMAL,
+    NOT_NEGATIVE,
     SIZE,
     Arms,
-    believe,
-    learn,
+    look_at_all,
+    renew,
 )
 from tightrope.policies.parts.linear import (
     RECENT,
@@ -48,7 +49,7 @@ from tightrope.policies.parts.linear import (
     usual_outcome,
 )
 from tightrope.policies.parts.matrices import total
-from tightrope.policies.parts.pooling import excess_over
+from tightrope.policies.parts.pooling import excess_over, safest_of
 from tightrope.policies.parts.regression import begin_models, learn_report
 from tightrope.policies.parts.rescue import (
     Outlook,
@@ -72,13 +73,23 @@ from tightrope.policies.resolve import (
 from tightrope.policies.state import Array, State
 from tightrope.problem import Known, Task
 
-__all__ = ["FeaturedResolve"]
+__all__ = [
+    "FeaturedResolve",
+    "best_here",
+    "find_prices",
+    "make_net",
+    "prices_are_due",
+    "promise",
+    "rescued",
+]
 
 # Places in the constants: features; types; 1 where all costs are known and equal.
 FEATURES, TYPES, EQUAL = 3, 4, 5
 EVERY, EARLY = 8.0, 16.0  # steps between two draws, each with its prices; fewer in early steps
 LONG = 256.0  # of the steps so far, or of the budget left, one in so many is between two draws
-TRIES, CLOSE = 60, 1.02  # to find a price; the price over one that does not keep the rate
+TRIES = 60  # to find a price
+CLOSE, NEAR = 1.02, 0.98  # the price found, over one that does not keep the rate; or its rate
+MOST_STEP, AWAY = 4.0, 0.2  # of the first step to a price; from the ends of an interval
 LEAST_PRICE, MOST_PRICE = 1e-9, 1e12
 SHIFT, LEAST_WEIGHT = 0.05, 1e-3  # of the limits' weights
 
@@ -109,6 +120,7 @@ class FeaturedResolve(Resolve):
 
     contextual: ClassVar[bool] = True
     Scratch: ClassVar[type] = FeaturedScratch
+    short: ClassVar[bool] = False
     seldom: ClassVar[tuple[str, ...]] = ()
     carried: ClassVar[tuple[str, ...]] = ("price", "solved", "drawn", "weights")
     learned: ClassVar[Mapping[str, str]] = {
@@ -150,20 +162,28 @@ class FeaturedResolve(Resolve):
         scratch.budget[0], scratch.fresh[0] = state.remaining[0], 1.0
         for m in range(len(state.limits)):
             scratch.weights[m] = 1.0 / len(state.limits)
-        believe(constants, state, scratch.arms)
         begin_models(state, scratch.models, int(constants[FEATURES]), int(constants[TYPES]))
+        look_at_all(state, scratch.arms, len(state.limits))
+        _believe(constants, state, scratch, 0, len(state.pulls))
 
     @classmethod
     def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
         """Beliefs that the state determines; models cannot be computed from it."""
-        believe(constants, state, scratch.arms)
+        look_at_all(state, scratch.arms, len(state.limits))
+        _believe(constants, state, scratch, 0, len(state.pulls))
         scratch.fresh[0] = 0.0
 
     @staticmethod
     def learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
         """Learn from a report."""
-        learn(constants, state, scratch.arms, row, len(state.limits))
-        learn_report(state, scratch.models, row, int(constants[FEATURES]))
+        changed = learn_report(state, scratch.models, row, int(constants[FEATURES]))
+        steps, count = int(state.steps[0]), len(state.pulls)
+        everyone = changed > 1 or steps & (steps - 1) == 0
+        if everyone:
+            look_at_all(state, scratch.arms, len(state.limits))
+        if everyone or changed == 1:
+            first, last = (0, count) if everyone else (row, row + 1)
+            _believe(constants, state, scratch, first, last)
 
     @staticmethod
     def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
@@ -171,28 +191,19 @@ class FeaturedResolve(Resolve):
         look = look_around(constants, state, scratch, words, 0, len(state.pulls))
         if look >= 0:
             return look
-        _believe_average(constants, state, scratch)
-        safest = _find_safest(state, scratch)
-        standing = _promise(constants, state, scratch, safest)
+        arms, count, limited = scratch.arms, len(state.pulls), len(state.limits)
+        safest = safest_of(state, arms.cautious, scratch.weights, 0, count, limited)
+        standing = promise(constants, state, scratch, safest, count)
         if standing < 0.0:
-            return _least(constants, state, scratch)
+            return _least(state, scratch)
         if scratch.fresh[0] == 0.0:
             predict(state, scratch.models, 0, int(scratch.models.clock[SEEN]))
             scratch.fresh[0] = 1.0
-        steps = state.steps[0] + 1.0
-        since = abs(steps - scratch.solved[0])
-        often = max(EVERY, min(steps, state.remaining[0]) / LONG)
-        if scratch.solved[0] == 0.0 or since >= min(often, 1.0 + steps / EARLY):
+        if prices_are_due(state, scratch):
             _draw(constants, state, scratch, words)
-            _find_prices(constants, state, scratch)
-            scratch.solved[0] = steps
+            find_prices(constants, state, scratch)
         _expect(state, scratch)
-        _weigh(scratch, len(state.limits))
-        arm, most = 0, -math.inf
-        for other in range(len(state.pulls)):
-            value = _value(state, scratch, other)
-            if value > most:
-                arm, most = other, value
+        arm = best_here(state, scratch)
         return arm if _bearable(constants, state, scratch, arm, safest) else safest
 
     @classmethod
@@ -202,6 +213,28 @@ class FeaturedResolve(Resolve):
 
 
 # The request at hand.
+
+
+def prices_are_due(state: State, scratch: Any) -> bool:
+    """Whether to draw and to find prices again; then it was done at this step."""
+    steps = state.steps[0] + 1.0
+    since = abs(steps - scratch.solved[0])
+    often = max(EVERY, min(steps, state.remaining[0]) / LONG)
+    due: bool = scratch.solved[0] == 0.0 or since >= min(often, 1.0 + steps / EARLY)
+    if due:
+        scratch.solved[0] = steps
+    return due
+
+
+def best_here(state: State, scratch: Any) -> int:
+    """The arm that is worth most for the request."""
+    _weigh(scratch, len(state.limits))
+    arm, most = 0, -math.inf
+    for other in range(len(state.pulls)):
+        value = _value(state, scratch, other)
+        if value > most:
+            arm, most = other, value
+    return arm
 
 
 def _draw(constants: Constants, state: State, scratch: FeaturedScratch, words: Array) -> None:
@@ -220,7 +253,7 @@ def _draw(constants: Constants, state: State, scratch: FeaturedScratch, words: A
         elif state.known[at] < 0.0:
             share, source = state.weights[arm * (channels - 2) + channel - 2], channel - 2
             scratch.drawn[at] = share * scratch.drawn[arm * channels + int(state.sources[source])]
-    _make_net(state, scratch.drawn, 0.0)
+    make_net(state, scratch.drawn, 0.0)
 
 
 def _value(state: State, scratch: FeaturedScratch, arm: int) -> float:
@@ -236,39 +269,46 @@ def _expect(state: State, scratch: FeaturedScratch) -> None:
     """Every arm's expected outcomes for the request; penalties are net."""
     models, channels = scratch.models, 2 + len(state.limits)
     standardise(models)
-    for at in range(len(state.pulls) * channels):
-        arm, channel = at // channels, at % channels
-        if is_learned(state, arm, channel):
-            scratch.expected[at] = expect(state, models, arm, channel)
-        elif state.known[at] >= 0.0:
-            scratch.expected[at] = state.known[at]
-        else:
-            share, source = state.weights[arm * (channels - 2) + channel - 2], channel - 2
-            taken = scratch.expected[arm * channels + int(state.sources[source])]
-            scratch.expected[at] = share * taken
-    _make_net(state, scratch.expected, 1.0)
+    for arm in range(len(state.pulls)):
+        for channel in range(channels):
+            at = arm * channels + channel
+            if is_learned(state, arm, channel):
+                scratch.expected[at] = expect(state, models, arm, channel)
+            elif state.known[at] >= 0.0:
+                scratch.expected[at] = state.known[at]
+            else:
+                share, source = state.weights[arm * (channels - 2) + channel - 2], channel - 2
+                taken = scratch.expected[arm * channels + int(state.sources[source])]
+                scratch.expected[at] = share * taken
+    make_net(state, scratch.expected, 1.0)
 
 
-def _make_net(state: State, outcomes: Array, pulls: float) -> None:
+def make_net(state: State, outcomes: Array, pulls: float) -> None:
     """Turn the penalties of outcomes [K, C], each of as many pulls, into net penalties."""
     limited = len(state.limits)
-    for at in range(len(state.pulls) * limited):
-        first, m = at // limited * (2 + limited), at % limited
-        cost, reward, penalty = outcomes[first], outcomes[first + 1], outcomes[first + 2 + m]
+    for m in range(limited):
         base, limit = state.bases[m], state.limits[m]
-        outcomes[first + 2 + m] = net_penalty(base, limit, pulls, cost, reward, penalty)
+        if base != 0.0:
+            for arm in range(len(state.pulls)):
+                first = arm * (2 + limited)
+                cost, reward, penalty = (
+                    outcomes[first],
+                    outcomes[first + 1],
+                    outcomes[first + 2 + m],
+                )
+                outcomes[first + 2 + m] = net_penalty(base, limit, pulls, cost, reward, penalty)
 
 
 # What is safe to promise.
 
 
-def _believe_average(constants: Constants, state: State, scratch: FeaturedScratch) -> None:
-    """The penalty rates of every arm for the average request, instead of those it was pulled for.
-
-    The noise is that of its pulls.
-    """
+def _believe(
+    constants: Constants, state: State, scratch: FeaturedScratch, first: int, last: int
+) -> None:
+    """What is believed of arms: penalty rates for the average request, with the noise of pulls."""
     arms, limited = scratch.arms, len(state.limits)
-    for arm in range(len(state.pulls)):
+    for arm in range(first, last):
+        renew(constants, state, arms, arm & NOT_NEGATIVE, limited)
         cost, _ = usual_outcome(state, scratch.models, arm, 0)
         reward, _ = usual_outcome(state, scratch.models, arm, 1)
         cost = max(cost, 1e-9)
@@ -283,27 +323,17 @@ def _believe_average(constants: Constants, state: State, scratch: FeaturedScratc
             arms.cautious[at] = arms.rate[at] + constants[KAPPA] * doubt
 
 
-def _find_safest(state: State, scratch: FeaturedScratch) -> int:
-    """The arm whose cautious penalties, relative to their limits, are least together."""
-    arms, limited, found, least = scratch.arms, len(state.limits), 0, math.inf
-    for arm in range(len(state.pulls)):
-        above = 0.0
-        for m in range(limited):
-            rate = arms.cautious[arm * limited + m]
-            above += scratch.weights[m] * excess_over(state, arms, arm, m, rate)
-        if above < least:
-            found, least = arm, above
-    return found
+def promise(constants: Constants, state: State, scratch: Any, safest: int, apart: int) -> float:
+    """The penalty rates to keep; negative if it is too late for some limit.
 
-
-def _promise(constants: Constants, state: State, scratch: FeaturedScratch, safest: int) -> float:
-    """The penalty rates to keep; negative if it is too late for some limit."""
+    ``apart``: how many arms are learned separately.
+    """
     arms, limited = scratch.arms, len(state.limits)
     standing, ahead, total = math.inf, cost_ahead(state, arms), 0.0
     for m in range(limited):
         at = safest * limited + m
         rate, noise = arms.rate[at], arms.spread[at]
-        known = known_cost(arms.more[MORE * at + KNOWN], ahead, len(state.pulls))
+        known = known_cost(arms.more[MORE * at + KNOWN], ahead, apart)
         scratch.outlook[3 * m], scratch.outlook[3 * m + 1] = rate, noise
         scratch.outlook[3 * m + 2] = noise / known + noise / (ahead + scratch.models.clock[SEEN])
         reserve = skewness(constants, arms.more[MORE * at + SIZE])
@@ -311,7 +341,7 @@ def _promise(constants: Constants, state: State, scratch: FeaturedScratch, safes
         safe = safe_rate(constants, _outlook(scratch, m), reserve, state.remaining[1 + m], ahead)
         scratch.promised[m] = max(safe, LEAST_LIMIT * state.limits[m])
         standing = min(standing, safe)
-        above = min(max(excess_over(state, arms, safest, m, rate), -1.0), 1.0)
+        above = min(max(excess_over(state, m, rate), -1.0), 1.0)
         scratch.weights[m] = max(scratch.weights[m] * math.exp(SHIFT * above), LEAST_WEIGHT)
         total += scratch.weights[m]
     for m in range(limited):
@@ -328,17 +358,25 @@ def _bearable(
     constants: Constants, state: State, scratch: FeaturedScratch, arm: int, safest: int
 ) -> bool:
     """Whether every limit can still be rescued after a large penalty of this arm."""
-    arms = scratch.arms
     for m in range(len(state.limits)):
-        size = size_of(state, arms, safest, m)
-        excess = excess_of(constants, _size_here(state, scratch, arm, m), size)
-        if excess > 0.0:
-            ahead, allowance = cost_ahead(state, arms), state.remaining[1 + m]
-            reserve = skewness(constants, size) + excess + pending(constants, state, arms, m)
-            room = room_above(constants, _outlook(scratch, m), reserve, allowance, ahead)
-            if room < constants[0]:
-                return False
+        size = _size_here(state, scratch, arm, m)
+        if not rescued(constants, state, scratch, m, size, safest):
+            return False
     return True
+
+
+def rescued(
+    constants: Constants, state: State, scratch: Any, m: int, size_here: float, safest: int
+) -> bool:
+    """Whether limit m can still be rescued after a large penalty of a usual size."""
+    arms = scratch.arms
+    size = size_of(state, arms, safest, m)
+    excess = excess_of(constants, size_here, size)
+    if excess <= 0.0:
+        return True
+    ahead, allowance = cost_ahead(state, arms), state.remaining[1 + m]
+    reserve = skewness(constants, size) + excess + pending(constants, state, arms, m)
+    return room_above(constants, _outlook(scratch, m), reserve, allowance, ahead) >= constants[0]
 
 
 def _size_here(state: State, scratch: FeaturedScratch, arm: int, m: int) -> float:
@@ -353,7 +391,7 @@ def _size_here(state: State, scratch: FeaturedScratch, arm: int, m: int) -> floa
     return min(models.noise[at] / models.usual[at] + expected, 1.0)  # type: ignore[no-any-return]
 
 
-def _least(constants: Constants, state: State, scratch: FeaturedScratch) -> int:
+def _least(state: State, scratch: FeaturedScratch) -> int:
     """Where it is late: the arm with the least hopeful penalties for the average request."""
     arms, limited = scratch.arms, len(state.limits)
     found, least = 0, math.inf
@@ -364,7 +402,7 @@ def _least(constants: Constants, state: State, scratch: FeaturedScratch) -> int:
             at = arm * limited + m
             known = arms.more[MORE * at + KNOWN]
             rate = plausible_rate(arms.rate[at], math.sqrt(arms.spread[at] / known), each / known)
-            above = max(above, excess_over(state, arms, arm, m, rate))
+            above = max(above, excess_over(state, m, rate))
         if above < least:
             found, least = arm, above
     return found
@@ -381,7 +419,7 @@ def _weigh(scratch: FeaturedScratch, limited: int) -> None:
         scratch.worth[2 + m] = -scratch.price[1 + m]
 
 
-def _find_prices(constants: Constants, state: State, scratch: FeaturedScratch) -> None:
+def find_prices(constants: Constants, state: State, scratch: FeaturedScratch) -> None:
     """Prices at which the best arms of the window are expected to incur the promised rates."""
     limited = len(state.limits)
     if limited == 0:
@@ -395,24 +433,28 @@ def _find_prices(constants: Constants, state: State, scratch: FeaturedScratch) -
 def _find_price(constants: Constants, state: State, scratch: FeaturedScratch, m: int) -> None:
     """The least price of penalty m that keeps its rate, beside the other prices.
 
-    It is looked for from the last one on, farther away with every try.
+    From the last one on, prices are tried farther and farther away, then between two of them.
     """
-    price, at, low, high, step = scratch.price, 1 + m, 0.0, math.inf, CLOSE
+    price, at, promised = scratch.price, 1 + m, scratch.promised[m]
+    low, high, above, below, step = 0.0, math.inf, 0.0, 0.0, 0.0
     price[at] = max(price[at], LEAST_PRICE)
     _weigh_rest(state, scratch, m)
     for _ in range(TRIES):
-        if _spend(constants, state, scratch, m) > scratch.promised[m]:
-            low = price[at]
+        rate = _spend(constants, state, scratch, m)
+        if rate > promised:
+            low, above = price[at], rate
         else:
-            high = price[at]
-        if high <= CLOSE * low or high <= LEAST_PRICE or low >= MOST_PRICE:
+            high, below = price[at], rate
+        found = below >= NEAR * promised or high <= CLOSE * low
+        if found or high <= LEAST_PRICE or low >= MOST_PRICE:
             break
-        if low == 0.0:
-            price[at], step = high / step, step * step
-        elif high == math.inf:
-            price[at], step = low * step, step * step
+        if low > 0.0 and high < math.inf:
+            share = min(max((above - promised) / (above - below), AWAY), 1.0 - AWAY)
+            price[at] = low * math.exp(share * math.log(high / low))
         else:
-            price[at] = math.sqrt(low * high)
+            apart = max(rate / promised, promised / max(rate, LEAST_PRICE))
+            step = step * step if step > 0.0 else min(max(apart, CLOSE), MOST_STEP)
+            price[at] = low * step if low > 0.0 else high / step
     price[at] = 0.0 if high <= LEAST_PRICE else min(high, MOST_PRICE)
 
 
@@ -435,31 +477,41 @@ def _weigh_rest(state: State, scratch: FeaturedScratch, m: int) -> None:
 def _spend(constants: Constants, state: State, scratch: FeaturedScratch, m: int) -> float:
     """Penalty m per cost of the best arms of the window; also makes theta the rate of the rest."""
     limited, equal, rate = len(state.limits), constants[EQUAL] > 0.0, 0.0
-    seen = int(scratch.models.clock[SEEN])
+    seen, channel = int(scratch.models.clock[SEEN]), 2 + min(m, limited - 1)
     for _ in range(1 if equal else 2):
         _weigh(scratch, limited)
         for n in range(seen):
             scratch.best[n] = -math.inf
-            scratch.taken[n] = scratch.taken[RECENT + n] = 0.0
         for arm in range(len(state.pulls)):
-            _compare(scratch, arm, arm * (2 + limited), 2 + min(m, limited - 1))
-        cost = max(total(scratch.taken, 0, seen), 1e-9)
-        rate = total(scratch.taken, RECENT, seen) / cost
+            _compare(scratch, arm, arm * (2 + limited), channel, equal)
+        cost = seen * state.known[0] if equal else total(scratch.taken, 0, seen)
+        rate = total(scratch.taken, RECENT, seen) / max(cost, 1e-9)
         if not equal:
-            scratch.price[0] += total(scratch.best, 0, seen) / cost
+            scratch.price[0] += total(scratch.best, 0, seen) / max(cost, 1e-9)
     return rate
 
 
-def _compare(scratch: FeaturedScratch, arm: int, first: int, channel: int) -> None:
-    """Take an arm wherever it is better than the arms before it, at the prices."""
+def _compare(scratch: FeaturedScratch, arm: int, first: int, channel: int, equal: bool) -> None:
+    """Take an arm wherever it is better than the arms before it, at the prices.
+
+    Equal costs make no difference.
+    """
     means, best, taken, rest = scratch.models.means, scratch.best, scratch.taken, scratch.rest
     cost, penalty, place = first * RECENT, (first + channel) * RECENT, arm * RECENT
-    dear, bad = scratch.worth[0], scratch.worth[channel]
+    dear, bad = 0.0 if equal else scratch.worth[0], scratch.worth[channel]
     shift = dear * scratch.drawn[first] + bad * scratch.drawn[first + channel]
-    for n in range(int(scratch.models.clock[SEEN])):
-        value = rest[place + n] + shift
-        value += dear * means[cost + n] + bad * means[penalty + n]
-        better = 1.0 if value > best[n] else 0.0  # in place of a branch
-        best[n] = max(best[n], value)
-        taken[n] += better * (means[cost + n] - taken[n])
-        taken[RECENT + n] += better * (means[penalty + n] - taken[RECENT + n])
+    seen = int(scratch.models.clock[SEEN])
+    if equal:
+        for n in range(seen):
+            most, here, there = best[n], means[penalty + n], taken[RECENT + n]
+            value = rest[place + n] + shift + bad * here
+            best[n] = max(most, value)
+            taken[RECENT + n] = here if value > most else there
+        return
+    for n in range(seen):
+        most, here, there = best[n], means[penalty + n], taken[RECENT + n]
+        paid, before = means[cost + n], taken[n]
+        value = rest[place + n] + shift + (dear * paid + bad * here)
+        best[n] = max(most, value)
+        taken[RECENT + n] = here if value > most else there
+        taken[n] = paid if value > most else before

@@ -77,6 +77,7 @@ class FeaturedLyOn(TypedLyOn):
     """``lyon`` for requests with features; see :class:`LyOn`."""
 
     Scratch: ClassVar[type] = FeaturedQueues
+    short: ClassVar[bool] = False
     learned: ClassVar[Mapping[str, str]] = {**FeaturedResolve.learned, **TypedLyapunov.learned}
 
     def setup(self, task: Task, budget: float) -> Setup:

@@ -51,7 +51,7 @@ from tightrope.policies.parts.mixture import (
 from tightrope.policies.parts.rescue import (
     LATE,
     Outlook,
-    be_hopeful_of,
+    be_hopeful,
     chance_owed,
     cost_ahead,
     excess_of,
@@ -167,6 +167,11 @@ class Resolve(ChoicePolicy):
         The guard needs a risk, a limit and a declared safe arm.
         """
         values = {field.name: getattr(self, field.name) for field in fields(self)}
+        spaced = known.stated.space is not None
+        if known.stated.feature_columns and spaced:
+            from tightrope.policies.smooth_featured import SmoothFeaturedResolve
+
+            return SmoothFeaturedResolve(**values)
         if known.stated.feature_columns:
             from tightrope.policies.featured import FeaturedResolve
 
@@ -176,7 +181,6 @@ class Resolve(ChoicePolicy):
             from tightrope.policies.guarded import GuardedResolve, GuardedTypedResolve
 
             return (GuardedTypedResolve if typed else GuardedResolve)(**values)
-        spaced = known.stated.space is not None
         if typed and spaced:
             from tightrope.policies.smooth_typed import SmoothTypedResolve
 
@@ -315,7 +319,9 @@ def _weigh(
     arms = scratch.arms
     if standing < 0.0 and constants[0] > CALM:
         ahead = cost_ahead(state, arms)
-        be_hopeful_of(apart, constants, state, arms, scratch.budget[0], ahead, limited)
+        be_hopeful(
+            apart, constants, state, arms, scratch.budget[0], ahead, limited, 0, len(arms.cost)
+        )
     elif standing == LATE:
         take_care(arms.penalty, arms.cautious, 1.0 - noise)
 
@@ -338,7 +344,7 @@ def _choose_for_one(
 def decide_for_one(
     constants: Constants, state: State, scratch: Any, words: Array, noise: float, apart: int
 ) -> int:
-    """An arm by the drawn means, under one limit; ``apart``: see ``be_hopeful_of``."""
+    """An arm by the drawn means, under one limit; ``apart``: see ``be_hopeful``."""
     arms = scratch.arms
     allowance, limit, ahead = state.remaining[1], state.limits[0], cost_ahead(state, arms)
     safest = _least(arms.cautious) & NOT_NEGATIVE
@@ -394,7 +400,7 @@ def _choose_for_many(
 def decide_for_many(
     constants: Constants, state: State, scratch: Any, words: Array, noise: float, apart: int
 ) -> int:
-    """An arm by the drawn means, under any number of limits; ``apart``: see ``be_hopeful_of``."""
+    """An arm by the drawn means, under any number of limits; ``apart``: see ``be_hopeful``."""
     arms = scratch.arms
     standing = _promise(constants, state, scratch, apart)
     _weigh(constants, state, scratch, standing, noise, len(state.limits), apart)

@@ -60,6 +60,7 @@ class SmoothResolve(Resolve):
 
     spatial: ClassVar[bool] = True
     Scratch: ClassVar[type] = SmoothScratch
+    short: ClassVar[bool] = False
     seldom: ClassVar[tuple[str, ...]] = ("arms.more", "safest", "program", "curves")
 
     def for_task(self, known: Known) -> Policy:

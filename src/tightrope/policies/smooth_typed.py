@@ -17,7 +17,7 @@ from tightrope.policies.choice import WORDS
 from tightrope.policies.parts.beliefs import KNOWN, MORE, Arms
 from tightrope.policies.parts.deviations import CALM
 from tightrope.policies.parts.pooling import ARMS, excess_over
-from tightrope.policies.parts.rescue import be_hopeful_of, cost_ahead, known_cost
+from tightrope.policies.parts.rescue import be_hopeful, cost_ahead, known_cost
 from tightrope.policies.parts.splines import Curves, begin_curves, draw_curves, shape_of_grid
 from tightrope.policies.parts.typed_curves import Arrivals, expect_all, fit_all, fit_type
 from tightrope.policies.resolve import look_around, noise_left, widened
@@ -25,11 +25,11 @@ from tightrope.policies.smooth import over_grid
 from tightrope.policies.state import Array, State
 from tightrope.policies.typed import (
     TypedResolve,
-    _bearable,
-    _best,
-    _best_bearable,
-    _find_prices,
-    _promise,
+    bearable,
+    best_bearable,
+    best_of_type,
+    find_prices,
+    promise,
 )
 from tightrope.problem import Task
 
@@ -57,6 +57,7 @@ class SmoothTypedResolve(TypedResolve):
 
     spatial: ClassVar[bool] = True
     Scratch: ClassVar[type] = SmoothTypedScratch
+    short: ClassVar[bool] = False
     seldom: ClassVar[tuple[str, ...]] = ("arms.more", "pool", "curves", "whole")
 
     def setup(self, task: Task, budget: float) -> Setup:
@@ -98,14 +99,14 @@ class SmoothTypedResolve(TypedResolve):
         noise, arms, curves = noise_left(state, scratch), scratch.arms, scratch.curves
         wide, whole = widened(noise, words), scratch.whole
         _foresee(constants, state, scratch, count)
-        standing = _promise(constants, state, scratch, count, limited)
+        standing = promise(constants, state, scratch, count, limited)
         draw_curves(constants, state, arms, curves, whole, words[0], wide, first, last, True)
         if standing < 0.0:
             return _least(constants, state, scratch, first, last, noise)
-        _find_prices(scratch, count, words, limited)
-        row, _ = _best(scratch, kind, count, limited)
-        if not _bearable(constants, state, scratch, row, count, limited):
-            return _best_bearable(constants, state, scratch, kind, count, limited)
+        find_prices(scratch, count, words, limited)
+        row, _ = best_of_type(scratch, kind, count, limited)
+        if not bearable(constants, state, scratch, row, count, limited):
+            return best_bearable(constants, state, scratch, kind, count, limited)
         return row
 
     @classmethod
@@ -139,21 +140,24 @@ def _least(
     As in ``resolve``, penalties are drawn ones, or the lowest plausible ones if there is a risk.
     """
     arms, limited, hopes = scratch.arms, len(state.limits), constants[0] > CALM
-    found, least, most = first, math.inf, -math.inf
+    found, least, usual = first, math.inf, math.inf
     if hopes:
         apart = shape_of_grid(constants)[0]  # what is learned of a curve are its splines' weights
         ahead = cost_ahead(state, arms)
-        be_hopeful_of(apart, constants, state, arms, scratch.budget[0], ahead, limited)
+        be_hopeful(
+            apart, constants, state, arms, scratch.budget[0], ahead, limited, 0, len(arms.cost)
+        )
     for row in range(first, last):
-        above = -math.inf
+        above = expected = -math.inf
         for m in range(limited):
             at = row * limited + m
             rate = arms.penalty[at]
             if not hopes:
                 rate += (1.0 - noise) * (arms.cautious[at] - rate)
-            above = max(above, excess_over(state, arms, row, m, rate))
-        if above < least or (above == least and arms.reward[row] > most):
-            found, least, most = row, above, arms.reward[row]
+            above = max(above, excess_over(state, m, rate))
+            expected = max(expected, excess_over(state, m, arms.rate[at]))
+        if above < least or (above == least and expected < usual):
+            found, least, usual = row, above, expected
     if hopes:
         expect_all(constants, state, arms, scratch.curves)
     return found

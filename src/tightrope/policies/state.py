@@ -3,8 +3,9 @@
 A *record* is a ``NamedTuple`` whose annotations give the shapes: ``Annotated[Array, "K", "C"]`` is
 a flat array of K times C numbers in C order: ``totals[arm * channels + channel]``. Letters: K arms,
 M penalties, C = 2 + M channels (cost, reward, penalties), R = 1 + M, D columns of a request's
-features. A field may be a record itself. :class:`State` is the state of every run; a policy that
-needs more declares a record of its own, its ``Scratch``.
+features, J columns of a request and a number (``parts.joint``). A field may be a record itself.
+:class:`State` is the state of every run; a policy that needs more declares a record of its own, its
+``Scratch``.
 
 One declaration serves plain Python (numpy arrays), compiled code (slices of one block of memory,
 cut by the function that :func:`record_maker` generates) and GPUs (several kinds of memory).
@@ -23,6 +24,7 @@ import numpy as np
 from tightrope.problem import Known
 
 __all__ = [
+    "WAVES",
     "Array",
     "NoScratch",
     "State",
@@ -31,6 +33,7 @@ __all__ = [
     "record_fields",
     "record_maker",
     "record_text",
+    "request_waves",
     "rows",
     "start_state",
 ]
@@ -113,7 +116,13 @@ class NoScratch(NamedTuple):
     nothing: Annotated[Array, 1]
 
 
+WAVES = 12  # of a number, see ``parts.joint``
 WIDE = 8  # rows of columns have a multiple of so many numbers, which compiled loops need
+
+
+def request_waves(columns: int) -> int:
+    """The waves of a number that each column of a request is multiplied with."""
+    return min(max(96 // max(columns - 1, 1), 2), 6)
 
 
 def field_sizes(
@@ -122,6 +131,8 @@ def field_sizes(
     """The name and size of every field, in order, with nested records flattened."""
     letters = {"K": arms, "M": penalties, "C": 2 + penalties, "R": 1 + penalties}
     letters["D"] = -(-columns // WIDE) * WIDE
+    pairs = WAVES + request_waves(columns) * (columns - 1) if columns else 0
+    letters["J"] = -(-pairs // WIDE) * WIDE
     for name, shape in record_fields(record):
         yield name, math.prod(letters[one] if isinstance(one, str) else one for one in shape)
 

@@ -58,11 +58,18 @@ from tightrope.policies.resolve import (
 from tightrope.policies.state import Array, State
 from tightrope.problem import Known, Task
 
-__all__ = ["TypedResolve"]
+__all__ = [
+    "TypedResolve",
+    "bearable",
+    "best_bearable",
+    "best_of_type",
+    "find_prices",
+    "promise",
+]
 
 STEPS = 1  # halvings of the interval that a price is in; two prices are mixed in any case
-WIDTH = 1.5  # of a price, over the last one: the first interval
-STEPS_DOWN = 3  # from the last price, until 0 is tried
+WIDTH = 1.1  # of a price, over the last one: the first interval; the next ones are squares
+STEPS_DOWN = 5  # from the last price, until 0 is tried
 MOST_PRICE = 1e12
 # Times an arm's usual penalty, of few pulls and of many: the largest ones are seen late.
 FIRST_TAIL, TAIL, SEEN = 1.4, 0.6, 300.0
@@ -160,15 +167,15 @@ def _choose(
     if look >= 0:
         return look
     noise, arms = _noise(state, scratch, words), scratch.arms
-    standing = _promise(constants, state, scratch, count, limited)
+    standing = promise(constants, state, scratch, count, limited)
     if standing < 0.0:
         return _least(constants, state, scratch, kind, count, limited)
     first, last = kind * count, (kind + 1) * count
     draw_for_many(constants, state, arms, words[0], noise, limited, first, last)
-    _find_prices(scratch, count, words, limited)
-    row, _ = _best(scratch, kind, count, limited)
-    if not _bearable(constants, state, scratch, row, count, limited):
-        return _best_bearable(constants, state, scratch, kind, count, limited)
+    find_prices(scratch, count, words, limited)
+    row, _ = best_of_type(scratch, kind, count, limited)
+    if not bearable(constants, state, scratch, row, count, limited):
+        return best_bearable(constants, state, scratch, kind, count, limited)
     return row
 
 
@@ -181,7 +188,7 @@ def _noise(state: State, scratch: TypedScratch, words: Array) -> float:
 # What is safe to promise.
 
 
-def _promise(
+def promise(
     constants: Constants, state: State, scratch: TypedScratch, count: int, limited: int
 ) -> float:
     """The penalty rates to keep; negative if it is too late for some limit."""
@@ -239,7 +246,7 @@ def _look_ahead(
             unsure += paid * paid * arms.spread[at] / known
             large = max(large, arms.more[MORE * at + SIZE])
             if limited > 1:
-                above += share * excess_over(state, arms, row, m, arms.rate[at])
+                above += share * excess_over(state, m, arms.rate[at])
     rate, first = penalty / cost, OUTLOOK * m
     between = max(square - 2.0 * rate * mixed + rate * rate * cost, 0.0)
     scratch.outlook[first + RATE] = rate
@@ -259,7 +266,7 @@ def _tail(scratch: TypedScratch, row: int, m: int, count: int, limited: int) -> 
     return tail * scratch.arms.more[MORE * (row * limited + m) + SIZE]  # type: ignore[no-any-return]
 
 
-def _bearable(
+def bearable(
     constants: Constants, state: State, scratch: TypedScratch, row: int, count: int, limited: int
 ) -> bool:
     """Whether every limit can still be rescued after a large penalty of this row."""
@@ -276,14 +283,14 @@ def _bearable(
     return True
 
 
-def _best_bearable(
+def best_bearable(
     constants: Constants, state: State, scratch: TypedScratch, kind: int, count: int, limited: int
 ) -> int:
     """The best row of a type whose large penalties can be rescued; its safest one if none can."""
     found, most = int(scratch.pool.safest[kind * count]), -math.inf
     for row in range(kind * count, (kind + 1) * count):
         value = _value(scratch, row, limited)
-        if value > most and _bearable(constants, state, scratch, row, count, limited):
+        if value > most and bearable(constants, state, scratch, row, count, limited):
             found, most = row, value
     return found
 
@@ -298,25 +305,26 @@ def _least(
     arms = scratch.arms
     found, least = int(scratch.pool.safest[kind * count]), math.inf
     ahead = cost_ahead(state, arms)
-    be_hopeful(constants, state, arms, scratch.budget[0], ahead, limited)
-    for row in range(kind * count, (kind + 1) * count):
+    first, last, apart = kind * count, (kind + 1) * count, len(arms.cost)
+    be_hopeful(apart, constants, state, arms, scratch.budget[0], ahead, limited, first, last)
+    for row in range(first, last):
         above, fits = -math.inf, True
         for m in range(limited):
-            above = max(above, excess_over(state, arms, row, m, arms.penalty[row * limited + m]))
+            above = max(above, excess_over(state, m, arms.penalty[row * limited + m]))
             large = large_penalty(constants, _tail(scratch, row, m, count, limited))
             left = state.remaining[1 + m]
             if large > HOPED * (left if left > 0.0 else state.limits[m] * ahead):
                 fits = False
         if above < least and fits:
             found, least = row, above
-    draw_for_many(constants, state, arms, 0, 0.0, limited, 0, len(arms.cost))  # what is expected
+    draw_for_many(constants, state, arms, 0, 0.0, limited, first, last)  # what is expected
     return found
 
 
 # Prices.
 
 
-def _find_prices(scratch: TypedScratch, count: int, words: Array, limited: int) -> None:
+def find_prices(scratch: TypedScratch, count: int, words: Array, limited: int) -> None:
     """Prices at which the best arms of all types are expected to incur the promised rates."""
     if limited == 0:
         _excess(scratch, 0, count, limited)  # finds theta
@@ -348,7 +356,7 @@ def _bracket(scratch: TypedScratch, m: int, count: int, limited: int) -> tuple[f
     for _ in range(STEPS_DOWN):
         if above <= 0.0:
             high, below = low, above
-            low, step = low / step, step * WIDTH
+            low, step = low / step, step * step
             price[at] = low
             above = _excess(scratch, m, count, limited)
     if above <= 0.0:
@@ -358,7 +366,7 @@ def _bracket(scratch: TypedScratch, m: int, count: int, limited: int) -> tuple[f
             return 0.0, 0.0
     while below > 0.0 and high < MOST_PRICE:
         low, above = high, below
-        high, step = high * step, step * WIDTH
+        high, step = high * step, step * step
         price[at] = high
         below = _excess(scratch, m, count, limited)
     for _ in range(STEPS):
@@ -387,7 +395,7 @@ def _excess(scratch: TypedScratch, m: int, count: int, limited: int) -> float:
     for kind in range(len(arms.cost) // count):
         seen = pool.seen[kind * count]
         if seen > 0.0 or requests == 0.0:
-            row, worth = _best(scratch, kind, count, limited)
+            row, worth = best_of_type(scratch, kind, count, limited)
             share = seen + more
             paid = share * mean_of(arms.cost_scale[row])
             cost += paid
@@ -398,7 +406,7 @@ def _excess(scratch: TypedScratch, m: int, count: int, limited: int) -> float:
     return penalty / cost - scratch.promised[m] if limited > 0 else 0.0
 
 
-def _best(scratch: TypedScratch, kind: int, count: int, limited: int) -> tuple[int, float]:
+def best_of_type(scratch: TypedScratch, kind: int, count: int, limited: int) -> tuple[int, float]:
     """The row of a type that is best at the present prices, by drawn means; what it is worth."""
     found, most = kind * count, -math.inf
     for row in range(kind * count, (kind + 1) * count):

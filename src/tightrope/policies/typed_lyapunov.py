@@ -37,7 +37,7 @@ from tightrope.policies.base import (
 from tightrope.policies.choice import WORDS, ChoicePolicy
 from tightrope.policies.lyoff import LyOff
 from tightrope.policies.lyon import LyOn
-from tightrope.policies.parts.by_type import best_row, find_root
+from tightrope.policies.parts.by_type import best_row, count_types, find_root
 from tightrope.policies.state import Array, State
 from tightrope.problem import Problem, Task, require_unchanging
 from tightrope.problem.values import Floats
@@ -195,7 +195,7 @@ class TypedLyOn(TypedLyapunov):
         row = _unexplored(constants, state, kind, count)
         if row >= 0:
             return row
-        clock = clock_of(constants, max(_count_types(state, scratch, count), 1.0))
+        clock = clock_of(constants, max(count_types(state, scratch.share, count), 1.0))
         for row in range(len(state.pulls)):
             _find_index(constants, state, scratch, row, clock)
         return _best_at_the_root(scratch, kind, count)
@@ -227,19 +227,6 @@ def _unexplored(constants: Constants, state: State, kind: int, count: int) -> in
         if state.totals[row * channels] <= 0.0:  # its index would be infinite
             return row
     return -1
-
-
-def _count_types(state: State, scratch: RowIndices, count: int) -> float:
-    """Count the requests of every type, and of all of them."""
-    total = 0.0
-    for first in range(0, len(state.pulls), count):
-        seen = 0.0
-        for row in range(first, first + count):
-            seen += state.pulls[row]
-        for row in range(first, first + count):
-            scratch.share[row] = seen
-        total += seen
-    return total
 
 
 def _find_index(

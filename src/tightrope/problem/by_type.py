@@ -125,6 +125,9 @@ class ByType:
             if not found or len(found[0].values) != rows or found[0].weights is not None:
                 allowed = f"draw {rows} equally likely rows, one for each row of features"
                 raise ProblemError(f"arm {arm.name!r}: must {allowed}")
+        last, most = len(self.arms) - 1, -1 if (a := self.features.pulled) is None else a.max()
+        if most > last:
+            raise ProblemError(f"contexts: pulled = {most}: must be at most {last}, the last arm")
 
     def _mean_moments(self) -> Moments:
         shares = list(self.shares.values())

@@ -8,9 +8,12 @@ once, where they enter; every decision and every report uses the rounded values.
 from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from math import fsum, isfinite
+from struct import Struct
+from struct import error as struct_error
 from typing import Any
 
 import numpy as np
@@ -26,10 +29,11 @@ MOST = 64  # features
 MOST_COLUMNS = 128  # features and types together
 KEYS = {"types", "missing", "features", "erasable"}  # of a TOML table with features
 TYPE = "type"  # the key of the type in a mixed context that is a mapping
-VECTORS = "vectors"  # the key of the rows in a problem's TOML
+VECTORS, PULLED = "vectors", "pulled"  # the keys of the rows in a problem's TOML
 
 Columns = npt.NDArray[np.float32]
 COMPACT = "<f4"  # of a number in an event
+WHOLE = "<i4"  # of an arm in a problem's TOML
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,13 @@ class Features:
 
     def row(self, context: object) -> Columns:
         """The columns of a context without the intercept, in single precision."""
+        if context.__class__ is list:  # the fastest way
+            try:
+                found = np.frombuffer(_packer(self.count)(*context), COMPACT)
+                if isfinite(fsum(context)):
+                    return found
+            except (struct_error, OverflowError, ValueError):
+                pass  # a wrong length, no numbers, or too large ones
         if isinstance(context, Mapping):
             context = self._listed(context)
         if context is None:
@@ -220,21 +231,38 @@ class Mixed:
         return {**self.kinds.table(), **self.features.table()}
 
 
+@cache
+def _packer(count: int) -> Callable[..., bytes]:
+    """A function that packs so many numbers in single precision."""
+    return Struct(f"<{count}f").pack
+
+
 def _text_of(features: Columns) -> str:
     """Features in base64, as little-endian numbers of single precision."""
-    return b2a_base64(features.astype(COMPACT, copy=False).tobytes(), newline=False).decode()
+    return _encoded(features, COMPACT)
+
+
+def _encoded(numbers: npt.NDArray[Any], form: str) -> str:
+    return b2a_base64(numbers.astype(form, copy=False).tobytes(), newline=False).decode()
 
 
 @dataclass(frozen=True, eq=False)
 class RowFeatures:
-    """The features of the rows that a problem's arms draw: request i is row i of every arm."""
+    """The features of the rows that a problem's arms draw: request i is row i of every arm.
+
+    ``pulled``: if the rows are a log's, the arm that it pulled in each, -1 for one that is not in
+    the problem; the outcomes of other arms follow from the log, see ``data.completion``.
+    """
 
     contexts: Features | Mixed
     rows: Columns  # [n, columns - 1]
+    pulled: npt.NDArray[np.int64] | None = None  # [n]
 
     def __eq__(self, other: object) -> bool:
-        same = isinstance(other, RowFeatures) and self.contexts == other.contexts
-        return same and np.array_equal(self.rows, other.rows)  # type: ignore[attr-defined]
+        if not isinstance(other, RowFeatures) or self.contexts != other.contexts:
+            return False
+        pairs = ((self.rows, other.rows), (self.pulled, other.pulled))
+        return all(one is two or np.array_equal(one, two) for one, two in pairs)  # type: ignore[arg-type]
 
     def __hash__(self) -> int:
         return hash((self.contexts, len(self.rows)))
@@ -246,24 +274,33 @@ class RowFeatures:
 
     def table(self) -> dict[str, Any]:
         """As TOML has it: the rows are the numbers in single precision, in base64."""
-        return {**self.contexts.table(), VECTORS: _text_of(self.rows)}
+        pulled = {} if self.pulled is None else {PULLED: _encoded(self.pulled, WHOLE)}
+        return {**self.contexts.table(), VECTORS: _text_of(self.rows), **pulled}
 
 
 def read_vectors(table: object) -> RowFeatures | None:
     """The features of a problem's rows, of its entry ``contexts`` in TOML; None if it has none."""
     if not isinstance(table, Mapping) or not isinstance(table.get(VECTORS), str):
         return None
-    contexts = as_contexts({key: table[key] for key in table if key != VECTORS})
-    allowed = "numbers in single precision, in base64"
+    contexts = as_contexts({key: table[key] for key in table if key not in (VECTORS, PULLED)})
     if not isinstance(contexts, Features | Mixed):
         raise ProblemError(f"contexts: {VECTORS}: must come with features")
+    size, pulled = contexts.columns - 1, None
+    rows = _decoded(table, VECTORS, COMPACT, f"rows of {size} numbers in single precision", size)
+    if PULLED in table:
+        pulled = _decoded(table, PULLED, WHOLE, f"{len(rows)} numbers of arms").astype(np.int64)
+        if len(pulled) != len(rows) or pulled.min(initial=0) < -1:
+            raise ProblemError(f"contexts: {PULLED}: must be {len(rows)} numbers of arms")
+    return RowFeatures(contexts, rows, pulled)
+
+
+def _decoded(table: Any, key: str, form: str, allowed: str, width: int = 0) -> npt.NDArray[Any]:
+    """The numbers of an entry in base64; in rows of a ``width``."""
     try:
-        rows = np.frombuffer(a2b_base64(table[VECTORS], strict_mode=True), COMPACT)
-        return RowFeatures(contexts, rows.reshape(-1, contexts.columns - 1))
-    except ValueError:
-        raise ProblemError(
-            f"contexts: {VECTORS}: must be rows of {contexts.columns - 1} {allowed}"
-        ) from None
+        found = np.frombuffer(a2b_base64(table[key], strict_mode=True), form)
+        return found.reshape(-1, width) if width else found
+    except (TypeError, ValueError):
+        raise ProblemError(f"contexts: {key}: must be {allowed}, in base64") from None
 
 
 def _numbered(count: int) -> tuple[str, ...]:

@@ -61,7 +61,9 @@ class FromLogs:
 
         ``row``: where the frame has a line for each request and arm, the column that names the
         request; then requests are drawn, with the outcomes of all arms. ``features``: columns of
-        numbers that describe a request; they need ``row``.
+        numbers that describe a request. Without ``row``, the outcome of an arm that was not pulled
+        is that of one of its requests for which a linear model of the features expects about the
+        same; ``propensity`` is not used then.
 
         ``scales``: the largest possible outcomes, a ``Scales`` or a mapping by name (cost, reward,
         the limits' names); by default the largest observed values, rounded up. ``drop_missing``

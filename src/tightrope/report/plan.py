@@ -273,10 +273,9 @@ def sentences(plan: Plan) -> list[str]:
 
 def _of_worth(plan: Plan, one: Worth) -> Iterator[str]:
     which = "policy that keeps the limits on average" if one.limits else "policy"
-    yield (
-        f"With a budget of {_cost(plan, one.budget)}, no {which} earns more than"
-        f" {exact(one.optimum)} on average, even if it knows the arms."
-    )
+    known = "the arms" if plan.problem.features is None else "the outcomes of each request"
+    most = f"{exact(one.optimum)} on average, even if it knows {known}"
+    yield f"With a budget of {_cost(plan, one.budget)}, no {which} earns more than {most}."
     there = f" at {_cost(plan, one.budget)}" if len(plan.budgets) > 1 else ""
     for limit in one.limits:
         if limit.per_unit.mean <= 0.0:

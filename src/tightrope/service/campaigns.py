@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -33,13 +33,14 @@ from tightrope.live.status import (
 from tightrope.live.stores import Store
 from tightrope.policies.naming import known_policies
 from tightrope.problem import Task
-from tightrope.problem.values import shown
+from tightrope.problem.values import at, shown
 from tightrope.service import metrics, wire
 from tightrope.service.keys import Grant
 from tightrope.service.values import BoundedText, DecimalNumber, OneOf, Query, WholeNumber
 from tightrope.service.wire import Answer, RefusalError, encode, finite
 
 if TYPE_CHECKING:
+    from tightrope.data import Log
     from tightrope.service.app import App
     from tightrope.service.desk import Service
 
@@ -243,6 +244,8 @@ def made_campaign(service: Service, name: str, who: str, wanted: wire.NewCampaig
     new = name not in service.names()
     if new:
         require_binding(task, task.limit_names)
+    if wanted.learn_from is not None:
+        given["learn_from"] = past_of(wanted.learn_from, task)
     try:
         open_campaign(service.store, name, task=task, who=who, **given)
     except HaltedError:
@@ -252,6 +255,30 @@ def made_campaign(service: Service, name: str, who: str, wanted: wire.NewCampaig
             raise
         raise ConflictError(str(error)) from None
     return task if new else None
+
+
+def past_of(columns: Mapping[str, Any], task: Task) -> Log:
+    """The log in the columns of a request; raises for a column that the task has no use for."""
+    from tightrope.data import read_log
+
+    described: Any = getattr(task.contexts, "features", task.contexts)
+    features = list(described.names) if task.feature_columns else []
+    space, told, roles = task.space, task.told_names, ("cost", "reward", "context", "propensity")
+    known = [*(["arm"] if space is None else space.ranges), *roles, *told, *features]
+    numbers = {name: one for name, one in columns.items() if isinstance(one, float)}
+    given: Any = {role: numbers.get(role, role) for role in roles if role in columns}
+    given["penalty"] = {name: numbers.get(name, name) for name in told if name in columns}
+    with at("learn_from"):
+        for name in columns:
+            if name not in known:
+                raise InputError(f"column {shown(name)} is unknown; known: {', '.join(known)}")
+        return read_log(
+            {name: one for name, one in columns.items() if name not in numbers},
+            arm="arm" if space is None else None,
+            features=features,
+            interval=space,
+            **given,
+        )
 
 
 @route("GET", "/v1/campaigns/{campaign}", "The status of a campaign", answers=CampaignStatus)
@@ -374,6 +401,15 @@ async def quarantine(asked: CampaignCall) -> Answer:
 async def _quarantined(asked: CampaignCall) -> dict[int, str | None]:
     found: dict[int, str | None] = await asked.look(lambda core: dict(core.ledger.quarantine))
     return found
+
+
+@route("DELETE", "/v1/campaigns/{campaign}/contexts", "Erase the features of requests",
+       query={"before": BoundedText(64, "only those of requests before this time, in ISO 8601")},
+       roles=("admin",), answers=wire.ErasedContexts)  # fmt: skip
+async def erase_contexts(asked: CampaignCall) -> Answer:
+    """Of a campaign whose features are erasable. Tickets in flight keep theirs."""
+    count = await asked.app.service.erase(asked.name, asked.grant.name, asked.query.get("before"))
+    return as_json({"erased": count})
 
 
 # Changes.

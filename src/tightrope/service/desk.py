@@ -28,6 +28,7 @@ from tightrope.errors import HaltedError, NotFoundError, StoreError, nearest
 from tightrope.live.background import Background
 from tightrope.live.campaign import Campaign, TurnRequest
 from tightrope.live.core import Core
+from tightrope.live.erasure import erase_contexts
 from tightrope.live.follower import Follower
 from tightrope.live.stores import Store, open_store
 from tightrope.live.writer import Writer
@@ -327,9 +328,20 @@ class Service:
             await self.do(name, partial(change.do, place=place), who)
             return
         async with self._changing:
-            await self.look(name, _nothing)
-            act = await self.read(change.prepared, self._committers[name].campaign)
+            act = await self.read(change.prepared, await self._campaign(name))
             await self.do(name, act, who)
+
+    async def erase(self, name: str, who: str, before: str | None) -> int:
+        """Erase the features of requests; returns how many. Decisions continue meanwhile."""
+        async with self._changing:
+            return await self.read(erase_contexts, await self._campaign(name), before, who)
+
+    async def _campaign(self, name: str) -> Campaign:
+        """An opened campaign."""
+        await self.look(name, _nothing)
+        found = self._committers[name].campaign
+        assert found is not None
+        return found
 
     async def read(self, function: Callable[..., Value], *arguments: Any) -> Value:
         """Run a function that may take long in one of a few threads; returns its result."""

@@ -28,6 +28,12 @@ __all__ = [
 BATCH = 1000  # items of one batch, at most
 LONGEST_FIELD = 100  # characters of an unknown field that are compared with known fields
 UNKNOWN = re.compile("Object contains unknown field `(.*)`", re.DOTALL)
+MISSING = re.compile("Object missing required field `([^`]*)`")
+WRONG = re.compile(r"Expected `([^`]*)`, got `([^`]*)`(?: - at `\$\.?(.*)`)?")
+WORDS = {
+    "str": "text", "float": "a number", "int": "a whole number", "bool": "true or false",
+    "object": "an object", "array": "a list", "null": "null",
+}  # fmt: skip
 encode = msgspec.json.encode
 
 
@@ -46,6 +52,14 @@ class NewCampaign(Struct, forbid_unknown_fields=True):
     per_day: float | None = None
     shadow: bool = False
     on_overrun: str = "pause"  # or alert
+    learn_from: Annotated[
+        dict[str, list[str | float] | float] | None,
+        Meta(
+            description="a log, as columns with a value for each row, or a number for all rows: "
+            "arm, cost, reward, each reported penalty by name; context, propensity, features"
+        ),
+    ] = None
+    weight: Annotated[float, Meta(description="pulls that a row of learn_from counts as")] = 0.3
 
 
 # Answers.
@@ -125,6 +139,12 @@ class Quarantine(Struct):
     reports: list[RefusedReport]
 
 
+class ErasedContexts(Struct):
+    """The number of requests whose features were erased."""
+
+    erased: int
+
+
 class ProblemDetails(Struct, omit_defaults=True):
     """An error in the format of RFC 9457 (problem+json)."""
 
@@ -186,6 +206,17 @@ def unknown_field(name: str, known: Sequence[str]) -> InputError:
     return InputError(f"body: field {shown(name)} is unknown; {hint}{', '.join(known) or 'none'}")
 
 
+def _wrong_type(body: bytes, wanted: str, got: str, place: str) -> InputError:
+    """The refusal of a value of another type; shows it unless its place is not known exactly."""
+    allowed = " or ".join(WORDS.get(one, one) for one in wanted.split(" | "))
+    if not place or "..." in place:
+        return InputError(f"{place or 'body'}: must be {allowed}, not {WORDS.get(got, got)}")
+    value = decoded(msgspec.json.Decoder(), body)  # the rest of it may be no JSON
+    for part in re.findall(r"[^.\[\]]+", place):
+        value = value[int(part) if isinstance(value, list) else part]
+    return InputError(f"{place} = {shown(value)}: must be {allowed}")
+
+
 def decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
     """The decoded body; raises a refusal that names what is wrong."""
     try:
@@ -193,6 +224,10 @@ def decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
     except msgspec.ValidationError as error:
         if found := UNKNOWN.fullmatch(str(error)):
             raise unknown_field(found[1], decoder.type.__struct_encode_fields__) from None
+        if found := MISSING.fullmatch(str(error)):
+            raise InputError(f"body: {found[1]} is missing") from None
+        if found := WRONG.fullmatch(str(error)):
+            raise _wrong_type(body, *found.groups("")) from None
         raise InputError(f"body: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RefusalError(400, "malformed", f"body: is not JSON: {error}") from None

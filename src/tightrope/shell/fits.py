@@ -33,7 +33,7 @@ class LogColumns:
     penalty COLUMN: column with a penalty; default the names of the limits
     propensity COLUMN: column with the probability of the logged choice, in (0, 1]
     context COLUMN: column with the type of the request, such as a country
-    features: columns of numbers that describe the request; a fit needs --row with them
+    features: columns of numbers that describe the request
     row COLUMN: the log has one line per row and arm, so every arm's outcome is known; this column
         names the row
     interval LOW,HIGH: the arms are numbers from LOW to HIGH, such as bids; neighbours behave alike;

@@ -42,7 +42,9 @@ __all__ = [
     "draw_for_one",
     "given_penalty",
     "learn",
+    "look_at_all",
     "mean_of",
+    "renew",
     "shape_with",
     "size_of_sums",
 ]
@@ -120,9 +122,9 @@ MAYBE = 1.0
 def believe(constants: Constants, state: State, arms: Arms) -> None:
     """Compute the beliefs about all arms."""
     limited = len(state.limits)
-    _look_at_all(state, arms, limited)
+    look_at_all(state, arms, limited)
     for row in rows(state):
-        _renew(constants, state, arms, row, limited)
+        renew(constants, state, arms, row, limited)
 
 
 def learn(constants: Constants, state: State, arms: Arms, row: int, limited: int) -> None:
@@ -130,10 +132,10 @@ def learn(constants: Constants, state: State, arms: Arms, row: int, limited: int
     steps = int(state.steps[0])
     everyone = steps & (steps - 1) == 0
     if everyone:
-        _look_at_all(state, arms, limited)
+        look_at_all(state, arms, limited)
     for turn in range(len(rows(state)) if everyone else 1):  # numba inlines every call
         one = turn if everyone else row
-        _renew(constants, state, arms, one & NOT_NEGATIVE, limited)
+        renew(constants, state, arms, one & NOT_NEGATIVE, limited)
 
 
 def mean_of(scale: float) -> float:
@@ -141,7 +143,7 @@ def mean_of(scale: float) -> float:
     return scale if scale > 0.0 else 1.0 + scale
 
 
-def _look_at_all(state: State, arms: Arms, limited: int) -> None:
+def look_at_all(state: State, arms: Arms, limited: int) -> None:
     """Compute the usual size of each channel's outcomes over all arms; 1 if all were 0."""
     channels = 2 + limited
     for channel in range(channels):
@@ -159,7 +161,7 @@ def size_of_sums(total: float, square: float, pooled: float) -> float:
     return 1.0 if square == total else max(square / total, LEAST_SIZE)
 
 
-def _renew(constants: Constants, state: State, arms: Arms, row: int, limited: int) -> None:
+def renew(constants: Constants, state: State, arms: Arms, row: int, limited: int) -> None:
     """Compute the beliefs about an arm."""
     first, stated = row * (2 + limited), state.stated[0] > 0.0
     if state.totals[first] != state.squares[first]:

@@ -27,6 +27,7 @@ __all__ = [
     "arms_and_types",
     "best_row",
     "bound_rows",
+    "count_types",
     "find_root",
     "type_of",
     "untried_row",
@@ -131,3 +132,16 @@ def best_row(cost: Array, value: Array, first: int, count: int, theta: float) ->
             if worth > best:
                 found, best = row, worth
     return found
+
+
+def count_types(state: State, seen: Array, count: int) -> float:
+    """Count the requests of every type into its rows; returns those of all types."""
+    total = 0.0
+    for first in range(0, len(state.pulls), count):
+        requests = 0.0
+        for row in range(first, first + count):
+            requests += state.pulls[row]
+        for row in range(first, first + count):
+            seen[row] = requests
+        total += requests
+    return total

@@ -1,9 +1,9 @@
 """Small symmetric matrices and vectors for policies: D by D, row after row, at a place of an array.
 
 Rows are ``WIDE`` numbers or a multiple of it, so that compiled loops along a row have no rest; only
-the first ``used`` of them have values other than 0. Sums are made of four partial sums, and rows
-are taken four at a time: a chain of additions, each of which waits for the last one, would take
-most of the time.
+the first ``used`` of them have values other than 0. Sums are made of eight partial sums, one
+of a processor's vectors, and rows are taken four at a time: a chain of additions, each of which
+waits for the last one, would take most of the time.
 """
 
 from __future__ import annotations
@@ -27,30 +27,39 @@ __all__ = [
 
 def dot(one: Array, first: int, other: Array, second: int, size: int) -> float:
     """The product of two vectors, each from a place on."""
-    a = b = c = d = 0.0
-    whole = size // 4 * 4
-    for j in range(0, whole, 4):
-        a += one[first + j] * other[second + j]
-        b += one[first + j + 1] * other[second + j + 1]
-        c += one[first + j + 2] * other[second + j + 2]
-        d += one[first + j + 3] * other[second + j + 3]
+    a = b = c = d = e = f = g = h = 0.0
+    whole = size // 8 * 8
+    for j in range(0, whole, 8):
+        p, q = first + j, second + j
+        a += one[p] * other[q]
+        b += one[p + 1] * other[q + 1]
+        c += one[p + 2] * other[q + 2]
+        d += one[p + 3] * other[q + 3]
+        e += one[p + 4] * other[q + 4]
+        f += one[p + 5] * other[q + 5]
+        g += one[p + 6] * other[q + 6]
+        h += one[p + 7] * other[q + 7]
     for j in range(whole, size):
         a += one[first + j] * other[second + j]
-    return (a + b) + (c + d)
+    return ((a + e) + (c + g)) + ((b + f) + (d + h))
 
 
 def total(values: Array, first: int, count: int) -> float:
     """The sum of values from a place on."""
-    a = b = c = d = 0.0
-    whole = first + count // 4 * 4
-    for n in range(first, whole, 4):
+    a = b = c = d = e = f = g = h = 0.0
+    whole = first + count // 8 * 8
+    for n in range(first, whole, 8):
         a += values[n]
         b += values[n + 1]
         c += values[n + 2]
         d += values[n + 3]
+        e += values[n + 4]
+        f += values[n + 5]
+        g += values[n + 6]
+        h += values[n + 7]
     for n in range(whole, first + count):
         a += values[n]
-    return (a + b) + (c + d)
+    return ((a + e) + (c + g)) + ((b + f) + (d + h))
 
 
 def add_squares(
@@ -155,32 +164,27 @@ def solve_factored(
 
 
 def squares_of_inverse(matrix: Array, start: int, used: int, root: Array, found: Array) -> None:
-    """The diagonal of (F F')^-1; ``root`` becomes F^-1."""
+    """The diagonal of (F F')^-1; ``root`` becomes F^-1, complete up to the diagonal."""
     size = len(found)
     for i in range(size):
         found[i] = 0.0
     for i in range(used):
-        row, whole, own = start + i * size, i // 4 * 4, i * size
-        for j in range(size):
+        row, whole, own, width = start + i * size, i // 4 * 4, i * size, i // 8 * 8 + 8
+        for j in range(width):
             root[own + j] = 0.0
         root[own + i] = 1.0
         for n in range(0, whole, 4):
-            a, b, c, d = (
-                matrix[row + n],
-                matrix[row + n + 1],
-                matrix[row + n + 2],
-                matrix[row + n + 3],
-            )
-            p = n * size
+            a, b, c = matrix[row + n], matrix[row + n + 1], matrix[row + n + 2]
+            d, p = matrix[row + n + 3], n * size
             q, r, s = p + size, p + 2 * size, p + 3 * size
-            for j in range(size):
+            for j in range(n // 8 * 8 + 8):
                 sums = a * root[p + j] + b * root[q + j] + c * root[r + j] + d * root[s + j]
                 root[own + j] -= sums
         for n in range(whole, i):
             by, other = matrix[row + n], n * size
-            for j in range(size):
+            for j in range(width):
                 root[own + j] -= by * root[other + j]
         by = matrix[row + i]
-        for j in range(size):
+        for j in range(width):
             root[own + j] *= by
             found[j] += root[own + j] * root[own + j]

@@ -13,7 +13,7 @@ Everything is in normalised units; ``docs/contexts.md`` derives the formulas.
 from __future__ import annotations
 
 import math
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from tightrope.policies.base import Constants, net_penalty
 from tightrope.policies.parts.beliefs import (
@@ -31,7 +31,15 @@ from tightrope.policies.parts.beliefs import (
 )
 from tightrope.policies.state import Array, State
 
-__all__ = ["ARMS", "Pool", "excess_over", "learn_row", "pool_all"]
+__all__ = [
+    "ARMS",
+    "Pool",
+    "excess_over",
+    "find_safest",
+    "learn_row",
+    "pool_all",
+    "safest_of",
+]
 
 ARMS = 3  # the place of K in the policy's constants
 
@@ -57,12 +65,15 @@ class Pool(NamedTuple):
     worth: Annotated[Array, "K", "C"]  # of every arm: the sum of its pulls times their factors
     sums: Annotated[Array, "K", "C"]  # of every arm, over types; in its row of the first type
     squares: Annotated[Array, "K", "C"]
+    added: Annotated[Array, "K", "C", 3]  # of every row: its part of the arm's three sums
+    counted: Annotated[Array, "K"]  # the same of the arm's pulls
     inverse: Annotated[Array, "K", "C"]  # 1 / a_k; 0 if all outcomes were 0
     guess: Annotated[Array, "K", "C", 3]  # of a row with the factor 1, see below
     pulls: Annotated[Array, "K"]
     seen: Annotated[Array, "K"]  # requests of the row's type
     safest: Annotated[Array, "K"]  # the safest row of the row's type
     requests: Annotated[Array, 1]  # of all types
+    average: Annotated[Array, 1]  # reward of a pull
     weights: Annotated[Array, "M"]  # of the limits, where an arm is safest for several together
 
 
@@ -70,6 +81,7 @@ class Pool(NamedTuple):
 # of an outcome's variance that a_k has.
 MEAN, SQUARE, PART = range(3)
 GUESSES = 3
+SUMS = 3  # of an arm: outcomes, their squares, pulls times factors
 
 
 def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool, limited: int) -> None:
@@ -92,6 +104,8 @@ def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool, limited
             total += pool.sums[arm * channels + channel]
             square += pool.squares[arm * channels + channel]
         arms.pooled[channel] = size_of_sums(total, square, 1.0)
+        if channel == 1:
+            pool.average[0] = total / max(pool.requests[0], 1.0)
         _find_leans(state, pool, channel, count, types, channels)
     for arm in range(count):
         _guess_arm(state, arms, pool, arm, limited)
@@ -101,7 +115,7 @@ def pool_all(constants: Constants, state: State, arms: Arms, pool: Pool, limited
         _believe(constants, state, arms, pool, row, row % count, limited)
     draw_for_many(constants, state, arms, 0, 0.0, limited, 0, len(state.pulls))  # what is expected
     for kind in range(types):
-        _find_safest(state, arms, pool, kind, count, limited)
+        find_safest(state, arms, pool, kind * count, count, limited)
 
 
 def learn_row(
@@ -119,39 +133,46 @@ def learn_row(
         return
     arm, types, channels = row % count, len(state.pulls) // count, 2 + limited
     _count_type(state, pool, row // count, count)
-    _sum_arm(state, pool, arm, count, types, channels)
+    _add_row(state, pool, row, arm, channels)
     _guess_arm(state, arms, pool, arm, limited)
     _find_factors(state, pool, row // count, count, channels)
     _believe(constants, state, arms, pool, row, arm, limited)
-    _find_safest(state, arms, pool, row // count, count, limited)
+    find_safest(state, arms, pool, row // count * count, count, limited)
     for turn in range(types if pool.pulls[arm] < FEW * types else steps & 1):
         kind = (steps // 2 + turn) % types
         other = kind * count + arm
         if other != row:
             _believe(constants, state, arms, pool, other, arm, limited)
-            _find_safest(state, arms, pool, kind, count, limited)
+            find_safest(state, arms, pool, kind * count, count, limited)
 
 
-def excess_over(state: State, arms: Arms, row: int, m: int, rate: float) -> float:
-    """By how much a row's net penalty rate exceeds limit m, over what the limit allows a pull."""
-    cost, base = mean_of(arms.cost_scale[row]), state.bases[m]
-    per_pull = cost if base == 0.0 else base
-    if base < 0.0:
-        per_pull = max(-base * mean_of(arms.reward_scale[row]), LEAST)
-    return (rate - state.limits[m]) * cost / (state.limits[m] * per_pull)  # type: ignore[no-any-return]
+def excess_over(state: State, m: int, rate: float) -> float:
+    """By how much a net penalty rate exceeds limit m, relative to it.
+
+    It is per unit of cost, also for a limit per reward: a row that has neither penalties nor
+    rewards makes up for nothing.
+    """
+    return rate / state.limits[m] - 1.0  # type: ignore[no-any-return]
 
 
-def _find_safest(state: State, arms: Arms, pool: Pool, kind: int, count: int, limited: int) -> None:
-    """The row of a type whose cautious penalties, relative to their limits, are least together."""
-    found, least = kind * count, math.inf
-    for row in range(kind * count, (kind + 1) * count):
+def safest_of(
+    state: State, rates: Array, weights: Array, first: int, last: int, limited: int
+) -> int:
+    """The row whose penalty rates [K, M], relative to their limits, are least together."""
+    found, least = first, math.inf
+    for row in range(first, last):
         above = 0.0
         for m in range(limited):
-            rate = arms.cautious[row * limited + m]
-            above += pool.weights[m] * excess_over(state, arms, row, m, rate)
+            above += weights[m] * excess_over(state, m, rates[row * limited + m])
         if above < least:
             found, least = row, above
-    for row in range(kind * count, (kind + 1) * count):
+    return found
+
+
+def find_safest(state: State, arms: Arms, pool: Any, first: int, count: int, limited: int) -> None:
+    """Note the safest row of the type whose rows begin at ``first``."""
+    found = safest_of(state, arms.cautious, pool.weights, first, first + count, limited)
+    for row in range(first, first + count):
         pool.safest[row] = found
 
 
@@ -180,21 +201,30 @@ def _count_type(state: State, pool: Pool, kind: int, count: int) -> None:
 
 def _sum_arm(state: State, pool: Pool, arm: int, count: int, types: int, channels: int) -> None:
     """Sums of an arm's outcomes over the types."""
-    pulls, first = 0.0, arm * channels
-    for kind in range(types):
-        pulls += state.pulls[kind * count + arm]
+    pool.pulls[arm] = 0.0
+    for at in range(arm * channels, (arm + 1) * channels):
+        pool.sums[at] = pool.squares[at] = pool.worth[at] = 0.0
+    for row in range(arm, count * types, count):
+        pool.counted[row] = 0.0
+        for at in range(SUMS * row * channels, SUMS * (row + 1) * channels):
+            pool.added[at] = 0.0
+        _add_row(state, pool, row, arm, channels)
+
+
+def _add_row(state: State, pool: Pool, row: int, arm: int, channels: int) -> None:
+    """Add to the sums of an arm what is new of one of its rows."""
+    pulls, added = state.pulls[row], pool.added
+    pool.pulls[arm] += pulls - pool.counted[row]
+    pool.counted[row] = pulls
     for channel in range(channels):
-        total = square = worth = 0.0
-        for kind in range(types):
-            row = kind * count + arm
-            at = row * channels + channel
-            total += state.totals[at]
-            square += state.squares[at]
-            worth += state.pulls[row] * pool.factor[at]
-        at = first + channel
-        pool.sums[at], pool.squares[at], pool.worth[at] = total, square, worth
-        pool.inverse[at] = worth / total if total > 0.0 else 0.0
-    pool.pulls[arm] = pulls
+        own, at = row * channels + channel, arm * channels + channel
+        total, square, worth = state.totals[own], state.squares[own], pulls * pool.factor[own]
+        sums = pool.sums[at] + (total - added[SUMS * own])
+        worths = pool.worth[at] + (worth - added[SUMS * own + 2])
+        pool.sums[at], pool.worth[at] = sums, worths
+        pool.squares[at] += square - added[SUMS * own + 1]
+        added[SUMS * own], added[SUMS * own + 1], added[SUMS * own + 2] = total, square, worth
+        pool.inverse[at] = worths / sums if sums > 0.0 else 0.0
 
 
 def _guess_arm(state: State, arms: Arms, pool: Pool, arm: int, limited: int) -> None:
@@ -208,14 +238,17 @@ def _guess_arm(state: State, arms: Arms, pool: Pool, arm: int, limited: int) -> 
         total, square = pool.sums[at], pool.squares[at]
         wide = (square + USUAL * usual * usual) / (total + USUAL * usual)
         guess, worth = min(0.5 * wide, most), GUESS
+        second = guess * wide
+        if channel == 1 and pool.average[0] > guess:  # a new arm earns the average, as uncertain
+            guess = pool.average[0]
+            second = guess * guess + 0.25 * wide * wide
         if stated and state.expected[at] >= 0.0:
             guess, worth = state.expected[at], DECLARED
+            second = guess * wide
         weight = pulls + worth
         inverse = 1.0 / (pool.worth[at] + worth)
         pool.guess[GUESSES * at + MEAN] = (total + worth * guess) * inverse
-        pool.guess[GUESSES * at + SQUARE] = (
-            (square + worth * guess * wide) * weight * inverse * inverse
-        )
+        pool.guess[GUESSES * at + SQUARE] = (square + worth * second) * weight * inverse * inverse
         pool.guess[GUESSES * at + PART] = 1.0 / (weight + 1.0)
 
 

@@ -55,7 +55,22 @@ from tightrope.policies.parts.matrices import (
 from tightrope.policies.state import State
 from tightrope.problem.ridge import EXPLAINED, LEAST_RIDGE, MOST_RIDGE, PRIOR
 
-__all__ = ["begin_models", "complete", "learn_report", "refresh", "solve"]
+__all__ = [
+    "add_outcome",
+    "add_request",
+    "begin_models",
+    "complete",
+    "correct",
+    "find_frame",
+    "find_ridge",
+    "learn_report",
+    "prior_ridge",
+    "refresh",
+    "remember",
+    "solve",
+    "solve_channel",
+    "varies_now",
+]
 
 WAITING = 8  # requests that wait for ``gram``
 # Growth of an arm's reports until its models are solved, and corrected; of all until a refresh.
@@ -72,7 +87,7 @@ def begin_models(state: State, models: Models, features: int, types: int) -> Non
     """The models without reports; the window holds one average request."""
     for channel in range(len(state.remaining) + 1):
         for place in range(4):
-            models.ridge[4 * channel + place] = _prior_ridge(channel, place % 2, features)
+            models.ridge[4 * channel + place] = prior_ridge(channel, place % 2, features)
     models.clock[SEEN], models.clock[USED] = 1.0, 1.0 + features + types
     models.recent[0] = 1.0
     refresh(state, models, features)
@@ -81,19 +96,23 @@ def begin_models(state: State, models: Models, features: int, types: int) -> Non
 # Reports.
 
 
-def learn_report(state: State, models: Models, arm: int, features: int) -> None:
+def learn_report(state: State, models: Models, arm: int, features: int) -> int:
     """Learn from the outcomes that were added to an arm, for the request in ``context``.
 
-    A decision with pulls in flight looks at a copy of the state; nothing is learned there.
+    A decision with pulls in flight looks at a copy of the state; no model learns there.
+    Returns of how many arms beliefs must be computed again: none, this one or all of them.
     """
     if state.flying[0] > 0.0:
-        return
+        return 1
+    changed = 1
     weight, channels = state.pulls[arm] - models.pulls[arm], len(state.remaining) + 1
     models.pulls[arm] = state.pulls[arm]
     if weight > 0.0:
-        _remember(models)
-        if models.clock[REPORTS] >= models.clock[NEXT] or _varies_now(models):
+        changed = 0
+        remember(models)
+        if models.clock[REPORTS] >= models.clock[NEXT] or varies_now(models):
             refresh(state, models, features)
+            changed = len(state.pulls)
         models.clock[REPORTS] += weight
         standardise(models)
     for channel in range(channels):
@@ -101,17 +120,20 @@ def learn_report(state: State, models: Models, arm: int, features: int) -> None:
         gained = state.totals[at] - models.totals[at]
         models.totals[at] = state.totals[at]
         if weight > 0.0 and is_learned(state, arm, channel):
-            _add(models, arm, channel, channels, weight, max(gained / weight, 0.0))
+            add_outcome(models, arm, channel, channels, weight, max(gained / weight, 0.0))
     if weight > 0.0:
-        _wait(models, arm, channels)
+        add_request(models, arm, channels)
         if models.pulls[arm] >= models.due[2 * arm]:
             solve(state, models, arm, features)
+            changed = max(changed, 1)
         elif models.pulls[arm] >= models.due[2 * arm + 1]:
-            _correct(state, models, arm, features)
+            correct(state, models, arm, features)
+            changed = max(changed, 1)
         predict_new(state, models)
+    return changed
 
 
-def _varies_now(models: Models) -> bool:
+def varies_now(models: Models) -> bool:
     """Whether a column that did not vary before has another value now."""
     varies = False
     for j in range(1, len(models.context)):
@@ -121,7 +143,7 @@ def _varies_now(models: Models) -> bool:
     return varies
 
 
-def _add(
+def add_outcome(
     models: Models, arm: int, channel: int, channels: int, weight: float, outcome: float
 ) -> None:
     """Add an outcome to the sums of an arm's model, but for ``gram``."""
@@ -136,7 +158,7 @@ def _add(
     models.weights[WAITING * at + int(models.count[arm])] = weight
 
 
-def _wait(models: Models, arm: int, channels: int) -> None:
+def add_request(models: Models, arm: int, channels: int) -> None:
     """Keep the request for ``gram``: several at once take less time than one by one."""
     size = len(models.here)
     first = (WAITING * arm + int(models.count[arm])) * size
@@ -161,7 +183,7 @@ def complete(models: Models, arm: int, channels: int) -> None:
     models.count[arm] = 0.0
 
 
-def _remember(models: Models) -> None:
+def remember(models: Models) -> None:
     """Put the request into the window, in place of the oldest one."""
     place, clock = int(models.clock[PLACE]), models.clock
     for j in range(len(models.context)):
@@ -179,8 +201,8 @@ def refresh(state: State, models: Models, features: int) -> None:
     for arm in range(len(state.pulls)):
         complete(models, arm, channels)
     for channel in range(channels):
-        _find_ridge(state, models, channel, features)
-    _find_frame(models, features)
+        find_ridge(state, models, channel, features)
+    find_frame(models, features)
     for at in range(len(state.pulls) * channels):
         if models.gram[at * len(models.here) * len(models.here)] > 0.0:
             _move(models, at)
@@ -192,7 +214,7 @@ def refresh(state: State, models: Models, features: int) -> None:
     clock[NEXT] = clock[REPORTS] + max(REFRESH * clock[REPORTS], 1.0)
 
 
-def _prior_ridge(channel: int, group: int, features: int) -> float:
+def prior_ridge(channel: int, group: int, features: int) -> float:
     """The ridge at which features, or types, explain ``EXPLAINED`` times the noise.
 
     Of rewards they explain half as much: dollars grow with a prompt's length, answers' quality is
@@ -207,14 +229,14 @@ def _group(j: int, features: int) -> int:
     return 0 if j <= features else 1
 
 
-def _find_ridge(state: State, models: Models, channel: int, features: int) -> None:
+def find_ridge(state: State, models: Models, channel: int, features: int) -> None:
     """The ridges of a channel: slopes that the reports determine, over their squares in noise."""
     size, channels = len(models.here), len(state.remaining) + 1
     own, used = 4 * channel + OWN, int(models.clock[USED])
     for group in range(2):
         models.known[group], models.explained[group] = (
             PRIOR,
-            PRIOR / _prior_ridge(channel, group, features),
+            PRIOR / prior_ridge(channel, group, features),
         )
     for arm in range(len(state.pulls)):
         at = arm * channels + channel
@@ -232,7 +254,7 @@ def _find_ridge(state: State, models: Models, channel: int, features: int) -> No
         models.ridge[own + group] = min(max(ridge, LEAST_RIDGE), MOST_RIDGE)
 
 
-def _find_frame(models: Models, features: int) -> None:
+def find_frame(models: Models, features: int) -> None:
     """Standardise by the window; how the old standardised columns become the new ones."""
     seen, size = int(models.clock[SEEN]), len(models.here)
     models.stretch[0], models.offset[0] = 1.0, 0.0
@@ -299,7 +321,7 @@ def _find_common(state: State, models: Models, channel: int, features: int) -> N
     solve_factored(models.square, 0, used, column, models.common, common)
     squares_of_inverse(models.square, 0, used, models.root, column)
     for group in range(2):
-        known, squares = PRIOR, PRIOR / _prior_ridge(channel, group, features)
+        known, squares = PRIOR, PRIOR / prior_ridge(channel, group, features)
         for j in range(1, size):
             if _group(j, features) == group and models.unit[j] > 0.0:
                 known += max(1.0 - models.ridge[place + group] * column[j], 0.0)
@@ -337,13 +359,13 @@ def solve(state: State, models: Models, arm: int, features: int) -> None:
     complete(models, arm, len(state.remaining) + 1)
     for channel in range(len(state.remaining) + 1):
         if is_learned(state, arm, channel):
-            _solve_channel(state, models, arm, channel, features)
+            solve_channel(state, models, arm, channel, features)
     models.due[2 * arm] = state.pulls[arm] + max(GROWTH * state.pulls[arm], 1.0)
     models.due[2 * arm + 1] = state.pulls[arm] + max(SOON * state.pulls[arm], SOONEST)
     predict_arm(state, models, arm, 0, int(models.clock[SEEN]))
 
 
-def _correct(state: State, models: Models, arm: int, features: int) -> None:
+def correct(state: State, models: Models, arm: int, features: int) -> None:
     """Move the slopes of an arm towards what its sums say now: one step with the last factors."""
     complete(models, arm, len(state.remaining) + 1)
     for channel in range(len(state.remaining) + 1):
@@ -405,7 +427,7 @@ def _guess(state: State, models: Models, arm: int, channel: int) -> tuple[float,
     return guess, GUESS
 
 
-def _solve_channel(state: State, models: Models, arm: int, channel: int, features: int) -> None:
+def solve_channel(state: State, models: Models, arm: int, channel: int, features: int) -> None:
     """The model of an arm's channel from its sums."""
     size, channels = len(models.here), len(state.remaining) + 1
     at, used = arm * channels + channel, int(models.clock[USED])

@@ -18,7 +18,6 @@ __all__ = [
     "LOST",
     "Outlook",
     "be_hopeful",
-    "be_hopeful_of",
     "cost_ahead",
     "plausible_rate",
     "room_above",
@@ -141,13 +140,6 @@ def chance_owed(limit: float, promised: float, rate: float, low: float) -> float
 
 
 def be_hopeful(
-    constants: Constants, state: State, arms: Arms, budget: float, ahead: float, limited: int
-) -> None:
-    """As ``be_hopeful_of``, of arms that are all learned separately."""
-    be_hopeful_of(len(arms.cost), constants, state, arms, budget, ahead, limited)
-
-
-def be_hopeful_of(
     apart: int,
     constants: Constants,
     state: State,
@@ -155,8 +147,10 @@ def be_hopeful_of(
     budget: float,
     ahead: float,
     limited: int,
+    first: int,
+    last: int,
 ) -> None:
-    """Replace the drawn penalty rates by the lowest plausible ones.
+    """Replace the drawn penalty rates by the lowest plausible ones, from ``first`` to ``last`` - 1.
 
     Drawn or cautious rates lock on to a well-known arm above the limit while another arm may be
     below it. The more cost is ahead, relative to the cost behind an arm's estimate, the less likely
@@ -165,7 +159,7 @@ def be_hopeful_of(
     """
     for m in range(limited):
         each = ahead * _patience(apart, constants, state, arms, m, budget)
-        for row in range(len(arms.cost)):
+        for row in range(first, last):
             _hope(arms, row, row * limited + m, each)
 
 

@@ -396,10 +396,10 @@ def expect_rows(
         arms.cost_scale[row] = cost
         arms.reward_scale[row] = min(max(curves.mean[row * channels + 1], TINY), 1.0)
         for m in range(limited):
-            net = curves.mean[row * channels + 2 + m]
-            if state.bases[m] == 0.0:
-                net = max(net, 0.0)
-            arms.rate[row * limited + m] = net / cost
+            least = net_penalty(
+                state.bases[m], state.limits[m], 1.0, cost, arms.reward_scale[row], 0.0
+            )
+            arms.rate[row * limited + m] = max(curves.mean[row * channels + 2 + m], least) / cost
     for m in range(limited):
         _expect_spread(constants, state, arms, curves, m, limited, first, last)
 
@@ -483,9 +483,9 @@ def draw_curves(
             elif channel == 1:
                 arms.reward[row] = min(max(value, 0.0), 1.0) / arms.cost[row]
             else:
-                if state.bases[channel - 2] == 0.0:
-                    value = max(value, 0.0)
-                arms.penalty[row * limited + channel - 2] = value / arms.cost[row]
+                m, cost, reward = channel - 2, arms.cost[row], arms.reward[row] * arms.cost[row]
+                least = net_penalty(state.bases[m], state.limits[m], 1.0, cost, reward, 0.0)
+                arms.penalty[row * limited + m] = max(value, least) / cost
 
 
 def _draw_weights(

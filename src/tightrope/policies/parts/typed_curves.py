@@ -16,13 +16,13 @@ and every 256. Letters as in ``splines``; T types, rows ``type * K + point``.
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, NamedTuple
 
 from tightrope.policies.base import Constants
 from tightrope.policies.parts.beliefs import Arms
+from tightrope.policies.parts.by_type import count_types
 from tightrope.policies.parts.curve_sums import stays
-from tightrope.policies.parts.pooling import ARMS, excess_over
+from tightrope.policies.parts.pooling import ARMS, find_safest
 from tightrope.policies.parts.splines import (
     HIGH,
     ROUGH,
@@ -56,14 +56,7 @@ class Arrivals(NamedTuple):
 
 def count_requests(state: State, pool: Arrivals, count: int) -> None:
     """Count the requests of each type."""
-    total = 0.0
-    for first in range(0, len(state.pulls), count):
-        seen = 0.0
-        for row in range(first, first + count):
-            seen += state.pulls[row]
-        for row in range(first, first + count):
-            pool.seen[row] = seen
-        total += seen
+    total = count_types(state, pool.seen, count)
     pool.requests[0] = total
     for row in range(count):
         pool.pulls[row] = total
@@ -103,7 +96,7 @@ def fit_all(
             _fit_own(state, curves, whole, channel, limited, constants, first)
     for first in range(0, last, count):
         expect_rows(constants, state, arms, curves, limited, first, first + count)
-        _find_safest(state, arms, pool, first, count, limited)
+        find_safest(state, arms, pool, first, count, limited)
     expect_all(constants, state, arms, curves)
 
 
@@ -127,7 +120,7 @@ def fit_type(
             _centre(curves, whole, channel, 2 + limited, first, count)
             _fit_own(state, curves, whole, channel, limited, constants, first)
     expect_rows(constants, state, arms, curves, limited, first, first + count)
-    _find_safest(state, arms, pool, first, count, limited)
+    find_safest(state, arms, pool, first, count, limited)
 
 
 def _centre(
@@ -159,22 +152,6 @@ def _fit_own(
             lean = min(own / whole.before[point], 1.0)
             curves.lean[at] = lean
             curves.unsure[at] = own + lean * lean * whole.unsure[point]
-
-
-def _find_safest(
-    state: State, arms: Arms, pool: Arrivals, first: int, count: int, limited: int
-) -> None:
-    """The row of a type whose expected penalties, relative to their limits, are least together."""
-    found, least = first, math.inf
-    for row in range(first, first + count):
-        above = 0.0
-        for m in range(limited):
-            rate = arms.cautious[row * limited + m]
-            above += pool.weights[m] * excess_over(state, arms, row, m, rate)
-        if above < least:
-            found, least = row, above
-    for row in range(first, first + count):
-        pool.safest[row] = found
 
 
 def expect_all(constants: Constants, state: State, arms: Arms, curves: Curves) -> None:
