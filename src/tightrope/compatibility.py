@@ -16,7 +16,7 @@ from tightrope.compiled.keys import key_of
 
 __all__ = ["DECISIONS", "decisions_of", "is_newer"]
 
-DECISIONS = 3
+DECISIONS = 4
 
 
 def decisions_of(kind: type) -> str:

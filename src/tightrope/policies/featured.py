@@ -53,12 +53,12 @@ from tightrope.policies.parts.pooling import excess_over, safest_of
 from tightrope.policies.parts.regression import begin_models, learn_report
 from tightrope.policies.parts.rescue import (
     Outlook,
+    can_rescue,
     cost_ahead,
     excess_of,
     known_cost,
     pending,
     plausible_rate,
-    room_above,
     safe_rate,
     size_of,
     skewness,
@@ -376,7 +376,7 @@ def rescued(
         return True
     ahead, allowance = cost_ahead(state, arms), state.remaining[1 + m]
     reserve = skewness(constants, size) + excess + pending(constants, state, arms, m)
-    return room_above(constants, _outlook(scratch, m), reserve, allowance, ahead) >= constants[0]
+    return can_rescue(constants, _outlook(scratch, m), reserve, allowance, ahead)
 
 
 def _size_here(state: State, scratch: FeaturedScratch, arm: int, m: int) -> float:

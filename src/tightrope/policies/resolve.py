@@ -52,13 +52,13 @@ from tightrope.policies.parts.rescue import (
     LATE,
     Outlook,
     be_hopeful,
+    can_rescue,
     chance_owed,
     cost_ahead,
     excess_of,
     known_cost,
     large_penalty,
     pending,
-    room_above,
     safe_rate,
     size_of,
     skewness,
@@ -365,11 +365,10 @@ def decide_for_one(
             return safest
     arm = pick_of_pair(pair, arms.cost, words[1] * COIN) & NOT_NEGATIVE
     excess = excess_of(constants, arms.more[MORE * arm + SIZE], size)
-    if safe >= 0.0 and excess > 0.0:
-        room = room_above(constants, outlook, reserve + excess, allowance, ahead)
-        if room < constants[0]:
-            return safest
-    return arm
+    if not (safe >= 0.0 and excess > 0.0):
+        return arm
+    bearable = can_rescue(constants, outlook, reserve + excess, allowance, ahead)
+    return arm if bearable else safest
 
 
 def _least(numbers: Array) -> int:
@@ -493,6 +492,6 @@ def _bearable(
             reserve = skewness(constants, size) + excess
             reserve += pending(constants, state, scratch.arms, m)
             outlook = _of_safest(state, scratch, m, ahead, apart)
-            if room_above(constants, outlook, reserve, allowance, ahead) < constants[0]:
+            if not can_rescue(constants, outlook, reserve, allowance, ahead):
                 return False
     return True

@@ -38,12 +38,12 @@ from tightrope.policies.parts.pooling import ARMS, Pool, excess_over, learn_row,
 from tightrope.policies.parts.rescue import (
     Outlook,
     be_hopeful,
+    can_rescue,
     cost_ahead,
     excess_of,
     known_cost,
     large_penalty,
     pending,
-    room_above,
     safe_rate,
     skewness,
 )
@@ -277,8 +277,7 @@ def bearable(
             ahead, allowance = cost_ahead(state, scratch.arms), state.remaining[1 + m]
             reserve = skewness(constants, size) + excess
             reserve += pending(constants, state, scratch.arms, m)
-            room = room_above(constants, _outlook(scratch, m), reserve, allowance, ahead)
-            if room < constants[0]:
+            if not can_rescue(constants, _outlook(scratch, m), reserve, allowance, ahead):
                 return False
     return True
 

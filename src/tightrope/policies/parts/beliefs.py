@@ -253,12 +253,13 @@ def _renew_penalty(
     squares = state.net_squares[at] + size * size + taken * (taken - size)
     squares += slope * slope * (state.squares[first] + usual_cost * usual_cost)
     squares -= 2.0 * slope * (state.products[at] + (0.5 * size - taken) * usual_cost)
-    spread = squares / known
+    each = 1.0 / known
+    spread = squares * each
     if given >= 0.0 and _is_certain(state, row, m, limited):  # no noise, nothing to learn
-        known, spread, size = CERTAIN, 1.0 / CERTAIN, given
+        known, each, spread, size = CERTAIN, 1.0 / CERTAIN, 1.0 / CERTAIN, given
     arms.rate[at], arms.spread[at], arms.more[place + CHANCE] = rate, spread, rare
     arms.more[place + SIZE], arms.more[place + KNOWN] = size, known
-    arms.cautious[at] = rate + constants[KAPPA] * math.sqrt(spread / known)
+    arms.cautious[at] = rate + constants[KAPPA] * math.sqrt(spread * each)
 
 
 def certain(mean: float) -> tuple[float, float]:
@@ -293,19 +294,20 @@ def _usual_belief(
 ) -> tuple[float, float, float]:
     """The belief about a mean with a prior of ``PRIOR`` pulls, and the usual size.
 
-    If all outcomes are 0 or 1, which is common, it needs fewer divisions for the same numbers.
+    If all outcomes are 0 or 1, which is common, it needs fewer operations for the same numbers.
     """
     weight = pulls + PRIOR
+    each = 1.0 / weight
     if square == total and total > 0.0 and expected < 0.0:
         size = 1.0
-        mean = (total + 1.0) / weight
+        mean = (total + 1.0) * each
         second = mean
     else:
         size = size_of_sums(total, square, pooled)
         if expected > 0.0:
             high, low = _guessed(expected)
             size = max((square + high * high + low * low) / (total + high + low), LEAST_SIZE)
-        mean, second = _moments(weight, total, square, size, expected)
+        mean, second = _moments(each, total, square, size, expected)
     scale, width = shape_of(weight, mean, second, size)
     return scale, width, size
 
@@ -321,19 +323,19 @@ def _belief(
     empirical.
     """
     weight = pulls + prior
-    mean, second = _moments(weight, total, square, size, expected)
+    mean, second = _moments(1.0 / weight, total, square, size, expected)
     return shape_of(weight, mean, second, size)
 
 
 def _moments(
-    weight: float, total: float, square: float, size: float, expected: float
+    each: float, total: float, square: float, size: float, expected: float
 ) -> tuple[float, float]:
-    """The expectations of a mean and of a squared outcome."""
+    """The expectations of a mean and of a squared outcome, if a pull has the weight ``each``."""
     if expected >= 0.0:
         high, low = _guessed(expected)
-        return (total + high + low) / weight, (square + high * high + low * low) / weight
-    mean = (total + size) / weight
-    return mean, (mean if square == total and size == 1.0 else (square + size * size) / weight)
+        return (total + high + low) * each, (square + high * high + low * low) * each
+    mean = (total + size) * each
+    return mean, (mean if square == total and size == 1.0 else (square + size * size) * each)
 
 
 def _guessed(expected: float) -> tuple[float, float]:
@@ -347,7 +349,7 @@ def _guessed(expected: float) -> tuple[float, float]:
 
 def shape_of(weight: float, mean: float, second: float, size: float) -> tuple[float, float]:
     """Scale and width of a belief with these moments of an outcome."""
-    variance = max(second - mean * mean, LEAST_VARIANCE * size * size) / (weight + 1.0)
+    variance = max(second - mean * mean, LEAST_VARIANCE * size * size) * (1.0 / (weight + 1.0))
     return shape_with(variance, mean)
 
 
@@ -360,7 +362,7 @@ def shape_with(variance: float, mean: float) -> tuple[float, float]:
     least = LEAST_SIZE if mean <= 0.5 else LEAST_BASE
     base = max(min(mean, 1.0 - mean), least)  # without a branch, which would often be mispredicted
     scale = math.copysign(base, 0.5 - mean)
-    return scale, math.sqrt(variance) / (3.0 * scale)
+    return scale, math.sqrt(variance) * (1.0 / (3.0 * scale))
 
 
 def _chance_of_rare(pulls: float, events: float, prior: float) -> float:
@@ -398,7 +400,8 @@ def draw_for_one(constants: Constants, state: State, arms: Arms, word: int, nois
         reward = _sampled(arms.reward_scale[arm], arms.reward_width[arm], noise, random >> BITS)
         scale, width = arms.penalty_scale[arm], arms.penalty_width[arm]
         penalty = _sampled(scale, width, noise, random >> (2 * BITS))
-        arms.cost[arm], arms.reward[arm], arms.penalty[arm] = cost, reward / cost, penalty / cost
+        each = 1.0 / cost  # one quotient: they take most of a step's time
+        arms.cost[arm], arms.reward[arm], arms.penalty[arm] = cost, reward * each, penalty * each
     _draw_others(state, arms, word, noise, 1, 0, len(arms.cost))
 
 
@@ -418,12 +421,13 @@ def draw_for_many(
         random = hashed(word, arm * words)
         cost = _draw_cost(constants, arms, arm, noise, random)
         reward = _sampled(arms.reward_scale[arm], arms.reward_width[arm], noise, random >> BITS)
-        arms.cost[arm], arms.reward[arm] = cost, reward / cost
+        each = 1.0 / cost
+        arms.cost[arm], arms.reward[arm] = cost, reward * each
         for m in range(limited):
             at, channel = arm * limited + m, 2 + m
             random = hashed(word, arm * words + channel // DRAWS) >> (channel % DRAWS * BITS)
             drawn = _sampled(arms.penalty_scale[at], arms.penalty_width[at], noise, random)
-            arms.penalty[at] = drawn / cost
+            arms.penalty[at] = drawn * each
     _draw_others(state, arms, word, noise, limited, first, last)
 
 

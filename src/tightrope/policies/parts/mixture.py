@@ -78,16 +78,15 @@ def best_pair(rewards: Array, penalties: Array, limit: float) -> Pair:
     for _ in range(len(rewards)):
         if over == under:
             break
-        high, run = rewards[over], penalties[over] - penalty
-        slope = (high - low) / run
-        start, above, highest = low - slope * penalty, -1, TOLERANCE * (1.0 + abs(high))
+        rise, run = rewards[over] - low, penalties[over] - penalty
+        above, highest = -1, TOLERANCE * (1.0 + abs(rewards[over])) * run
         for k in range(len(rewards)):
-            height = rewards[k] - slope * penalties[k] - start
+            height = (rewards[k] - low) * run - rise * (penalties[k] - penalty)  # times the run
             if height > highest:
                 above, highest = k, height
         if above < 0:
             share = (limit - penalty) / run
-            return Pair(under, over, 1.0 - share, share, slope)
+            return Pair(under, over, 1.0 - share, share, rise / run)
         if penalties[above] <= limit:
             under, low, penalty = above, rewards[above], penalties[above]
         else:
@@ -99,18 +98,15 @@ def pick_of_pair(pair: Pair, costs: Array, coin: float) -> int:
     """Draw an arm by its share of pulls (share of cost / mean cost); ``coin`` is in [0, 1)."""
     if pair.second < 0 or pair.rest <= 0.0:
         return pair.first
-    first, second = pair.share / costs[pair.first], pair.rest / costs[pair.second]
-    return pair.first if coin * (first + second) - first < 0.0 else pair.second
+    first, second = pair.share * costs[pair.second], pair.rest * costs[pair.first]
+    return pair.first if coin * (first + second) < first else pair.second
 
 
 def rate_of_pair(pair: Pair, rates: Array) -> float:
     """The penalty rate of the pair if its arms have the penalty ``rates`` [K]."""
-    rate: float = pair.share * rates[pair.first]
-    total = pair.share
-    if pair.second >= 0:
-        rate += pair.rest * rates[pair.second]
-        total += pair.rest
-    return rate / total
+    if pair.second < 0:
+        return rates[pair.first]  # type: ignore[no-any-return]
+    return pair.share * rates[pair.first] + pair.rest * rates[pair.second]  # type: ignore[no-any-return]
 
 
 def solve_program(rewards: Array, penalties: Array, limits: Array, program: Program) -> bool:

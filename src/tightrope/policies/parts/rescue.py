@@ -18,9 +18,9 @@ __all__ = [
     "LOST",
     "Outlook",
     "be_hopeful",
+    "can_rescue",
     "cost_ahead",
     "plausible_rate",
-    "room_above",
     "safe_rate",
 ]
 
@@ -56,7 +56,7 @@ def cost_ahead(state: State, arms: Arms) -> float:
 
 def known_cost(cost: float, ahead: float, count: int) -> float:
     """The cost behind the estimate of an arm of the safest mixture, now or in time."""
-    return max(cost, min(LEARNING, 1.0 / count) * ahead)
+    return max(cost, LEARNING * ahead if count * LEARNING <= 1.0 else ahead / count)
 
 
 def safe_rate(
@@ -64,34 +64,43 @@ def safe_rate(
 ) -> float:
     """The largest penalty rate from which the safest mixture can rescue the limit, or LATE or LOST.
 
-    If only this mixture is pulled from now on, the allowance ends ``room`` deviations above the
-    ``reserve`` on average. A steady rate comes nearest to the barrier on the way, not at the end;
-    there it has z deviations left at the returned rate.
+    If only this mixture is pulled from now on, the allowance ends ``room`` above the ``reserve`` on
+    average. A steady rate comes nearest to the barrier on the way, not at the end; there it has z
+    deviations left at the returned rate.
+    """
+    if outlook[0] * ahead > allowance:
+        return LOST
+    low, room, spare = _room(constants, outlook, reserve, allowance, ahead)
+    if room < 0.0 or spare < 0.0:
+        return LATE
+    return low + (room + math.sqrt(spare)) * (0.5 / ahead)
+
+
+def can_rescue(
+    constants: Constants, outlook: Outlook, reserve: float, allowance: float, ahead: float
+) -> bool:
+    """Whether the safest mixture alone leaves the allowance z deviations above the reserve."""
+    _, room, spare = _room(constants, outlook, reserve, allowance, ahead)
+    return room >= 0.0 and spare >= 0.0
+
+
+def _room(
+    constants: Constants, outlook: Outlook, reserve: float, allowance: float, ahead: float
+) -> tuple[float, float, float]:
+    """A cautious rate of the safest mixture, the room above the reserve that it leaves, and by how
+    much the square of this room exceeds that of z deviations.
+
+    Squares are compared, because a root and a quotient would lengthen every step.
     """
     expected, noise, unsure = outlook
-    if expected * ahead > allowance:
-        return LOST
-    z, room = constants[0], room_above(constants, outlook, reserve, allowance, ahead)
-    if room < z:
-        return LATE
-    low = expected + constants[1] * math.sqrt(unsure)
-    deviation = math.sqrt(noise * ahead + unsure * ahead * ahead)
-    return low + 0.5 * (room + math.sqrt(room * room - z * z)) * deviation / ahead
-
-
-def room_above(
-    constants: Constants, outlook: Outlook, reserve: float, allowance: float, ahead: float
-) -> float:
-    """How many deviations above the reserve the allowance ends with the safest mixture alone."""
-    expected, noise, unsure = outlook
-    low = expected + constants[1] * math.sqrt(unsure)
-    deviation = math.sqrt(noise * ahead + unsure * ahead * ahead)
-    return (allowance - low * ahead - reserve) / deviation
+    low, z = expected + constants[1] * math.sqrt(unsure), constants[0]
+    room = allowance - low * ahead - reserve
+    return low, room, room * room - z * z * (noise + unsure * ahead) * ahead
 
 
 def skewness(constants: Constants, size: float) -> float:
     """Cornish and Fisher's term; the third cumulant is taken as ``size`` times the second."""
-    return size * (constants[0] * constants[0] - 1.0) / 6.0
+    return size * ((constants[0] * constants[0] - 1.0) / 6.0)
 
 
 def pending(constants: Constants, state: State, arms: Arms, m: int) -> float:
@@ -135,8 +144,8 @@ def chance_owed(limit: float, promised: float, rate: float, low: float) -> float
     """
     if not (rate > promised and rate > low and limit > promised):
         return 0.0
-    worn = min((limit - promised) / max(limit - low, limit - promised), 1.0)
-    return worn * (rate - promised) / (rate - low)
+    worn = limit - promised  # over the next line's first factor: from 0 to 1
+    return worn * (rate - promised) / (max(limit - low, worn) * (rate - low))
 
 
 def be_hopeful(
