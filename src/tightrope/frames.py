@@ -24,8 +24,6 @@ from tightrope.summary import SummaryRow
 if TYPE_CHECKING:
     from tightrope.problem import Task
 
-__all__ = ["LIBRARIES", "native", "run_columns", "summary_columns", "write_columns"]
-
 INSTALLED_BY = {  # each with narwhals
     "pandas": '"tightrope[pandas]"',
     "polars": '"tightrope[frames]" polars',

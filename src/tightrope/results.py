@@ -29,8 +29,6 @@ from tightrope.showing import html_of
 from tightrope.statistics import Estimate, estimate
 from tightrope.summary import SummaryRow
 
-__all__ = ["Results", "SummaryRow", "require_results_name"]
-
 FORMAT = 1  # version of the file format; files of other versions are refused
 ROWS, WEIGHTS = "observed_rows", "observed_weights"  # arrays of a problem with very many rows
 FACTS = ("version", "seed", "budgets", "complete", "delay", "lost")  # in a file's header

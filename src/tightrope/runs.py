@@ -17,8 +17,6 @@ import numpy.typing as npt
 from tightrope.names import in_table
 from tightrope.problem import Problem, Scales
 
-__all__ = ["Floats", "Record", "Runs", "limit_bases", "net_penalties", "violations"]
-
 Floats = npt.NDArray[np.float64]
 NORMALISED = Scales()
 

@@ -9,8 +9,6 @@ from typing import Any
 from tightrope.problem import channel_names
 from tightrope.statistics import Estimate, entries
 
-__all__ = ["SummaryRow"]
-
 
 @dataclass(frozen=True)
 class SummaryRow:

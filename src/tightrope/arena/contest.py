@@ -38,20 +38,6 @@ from tightrope.report.extra import MODULES, require
 from tightrope.results import Results
 from tightrope.version import __version__
 
-__all__ = [
-    "BUDGETS",
-    "PROBLEMS",
-    "Arena",
-    "arena",
-    "default_policies",
-    "facts_of",
-    "forgetful_policies",
-    "matches_of",
-    "policies_of",
-    "scenes_of",
-    "without_long_runs",
-]
-
 PROBLEMS = (
     "paper",
     "paper-arms-100",  # one of paper-arms-K: the others differ in their number of arms alone

@@ -32,8 +32,6 @@ from tightrope.problem.mixtures import best_mixture, conflict
 from tightrope.problem.problem import Problem
 from tightrope.problem.scales import Scales
 
-__all__ = ["FAMILIES", "bernoulli_arms", "family", "short"]
-
 MOST_ARMS = 100
 FEWEST_ARMS = {"near": 4, "apart": 3}  # 2 for the others
 

@@ -14,8 +14,6 @@ from math import exp
 from tightrope.problem import Arm, Interval, Limit, Problem
 from tightrope.problem.distributions import Bernoulli, Constant, TwoPoint
 
-__all__ = ["ALL_INTERVALS", "LISTED", "made"]
-
 ALL_INTERVALS = "arena-intervals"
 SALE = 0.25  # the chance of a sale after an auction is won
 

@@ -15,8 +15,6 @@ from tightrope.arena.families import bernoulli_arms, family, short
 from tightrope.problem import Arm, Change, Limit, Problem, Share
 from tightrope.problem.distributions import Bernoulli, Constant, TwoPoint
 
-__all__ = ["LISTED", "made"]
-
 DRIFT_CHANGES = 40
 
 

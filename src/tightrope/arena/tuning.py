@@ -44,8 +44,6 @@ from tightrope.report.rows import optimum_rate
 from tightrope.report.styles import graded, styles
 from tightrope.summary import SummaryRow
 
-__all__ = ["TunedRow", "Tuning", "tune"]
-
 V0 = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # values of delta, relative to the tightest limit
 FACTORS = ((0.5, 1.0, 2.0), (0.7, 1.0, 1.4))  # factors of v0 and delta in the two finer grids

@@ -19,8 +19,6 @@ from tightrope.problem import Arm, Limit, Problem
 from tightrope.problem.distributions import Beta, Constant, Uniform
 from tightrope.problem.scales import Scales
 
-__all__ = ["ALL_TYPED", "LISTED", "made"]
-
 ALL_TYPED = "arena-types"
 Odds = Sequence[Sequence[float]]  # of every arm: cost, reward, penalty
 

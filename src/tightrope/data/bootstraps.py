@@ -42,8 +42,6 @@ from tightrope.runs import Floats
 from tightrope.showing import html_of, text_of
 from tightrope.statistics import entries
 
-__all__ = ["Bootstrap", "SureRow", "bootstrap"]
-
 
 @dataclass(frozen=True)
 class SureRow:

@@ -18,8 +18,6 @@ from tightrope.results import Results
 from tightrope.runs import Floats
 from tightrope.statistics import entries
 
-__all__ = ["TypeRow", "rows_of_types"]
-
 
 @dataclass(frozen=True)
 class TypeRow:

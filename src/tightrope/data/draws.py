@@ -34,19 +34,6 @@ from tightrope.results import Results
 from tightrope.runs import Floats, violations
 from tightrope.statistics import Estimate, wilson
 
-__all__ = [
-    "DRAWS",
-    "FEWEST_RUNS",
-    "Chance",
-    "Draws",
-    "Sample",
-    "Split",
-    "arms_with_rows",
-    "log_notes",
-    "sample",
-    "split",
-]
-
 DRAWS, MOST_DRAWS = 50, 10_000  # by default, and at most
 FEWEST_RUNS = 2  # of a draw: one run has no variance
 MOST_BYTES = 2**28  # of the tables that one call of the engine holds

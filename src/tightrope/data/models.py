@@ -10,8 +10,6 @@ from tightrope.data.tables import vectors_of
 from tightrope.problem.ridge import fit_slopes
 from tightrope.problem.values import Floats
 
-__all__ = ["expected_by_folds"]
-
 
 def expected_by_folds(log: Log, part: npt.NDArray[np.int64]) -> Floats:
     """The expected outcomes of every arm for each row, [n, K, C].

@@ -33,18 +33,6 @@ from tightrope.errors import InputError, nearest
 from tightrope.problem.values import Floats, shown
 from tightrope.statistics import Estimate, entries
 
-__all__ = [
-    "METHODS",
-    "MixtureEstimates",
-    "MixtureRow",
-    "equally_likely",
-    "evaluate_mixture",
-    "mixture_shares",
-    "require_told",
-    "shares_by_type",
-    "uneven",
-]
-
 METHODS = ("ips", "snips", "dr")
 DIRECT = "direct"  # the method for features alone
 EXACT = "full"  # the method for a table, which has no weights

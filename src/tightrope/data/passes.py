@@ -26,8 +26,6 @@ from tightrope.policies.base import InformedPolicy, Policy
 from tightrope.problem import Problem, Task
 from tightrope.problem.values import Floats
 
-__all__ = ["Passes", "ReplayRun"]
-
 Integers = npt.NDArray[np.int64]
 Take = Callable[[int], int]  # an arm's next line in the flat array of outcomes; -1 if there is none
 

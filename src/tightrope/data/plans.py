@@ -15,8 +15,6 @@ from tightrope.problem import Problem
 from tightrope.showing import html_of, text_of, write_report
 from tightrope.statistics import entries
 
-__all__ = ["OFTEN", "QUANTILES", "Earned", "LimitWorth", "Plan", "PlanRow", "Promise", "Worth"]
-
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 OFTEN = 0.5  # a limit that is broken in more runs than this is not kept
 

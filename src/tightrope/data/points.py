@@ -24,8 +24,6 @@ from tightrope.problem import Arm, Box, Interval, Problem, Space
 from tightrope.problem.curves import stated_arms
 from tightrope.problem.values import Floats
 
-__all__ = ["at_points", "laid_over", "over_points"]
-
 COUNTS = (2, 3, 5, 9, 17, 33, 65)  # of points
 CELLS = {2: (7, 9, 13, 17, 21), 3: (9, 11)}  # points of a side of a box, by its sides
 LEAST_ROWS = 30  # of a point, on average

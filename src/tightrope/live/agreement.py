@@ -13,8 +13,6 @@ from tightrope.policies.base import Policy
 from tightrope.problem import Problem, Task, check_budget
 from tightrope.problem.features import as_contexts, contexts_table
 
-__all__ = ["require_same"]
-
 MOST = 5  # differences that a message names
 Terms = dict[str, str]  # the terms of a campaign, by name
 

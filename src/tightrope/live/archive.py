@@ -24,8 +24,6 @@ from tightrope.live.stores.copies import copy_campaign
 from tightrope.live.writer import Writer
 from tightrope.problem.values import shown
 
-__all__ = ["archive_events", "backup_store", "restore_store"]
-
 
 def backup_store(store: str | Store, path: str) -> None:
     """Copy a consistent state of a store to a new SQLite file, while its campaigns go on."""

@@ -10,8 +10,6 @@ from typing import ClassVar
 from tightrope.kernels.native import LiveCalls, Native, live_calls, native
 from tightrope.kernels.spec import Spec
 
-__all__ = ["Background"]
-
 
 class Background:
     """The compilation of a run's functions, one per process for each spec."""

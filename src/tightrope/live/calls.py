@@ -26,8 +26,6 @@ from tightrope.policies.base import IndexPolicy, Policy
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.faults import failed, is_outside
 
-__all__ = ["NativeCalls", "calls_for", "compiled_for"]
-
 
 def compiled_for(
     policy: Policy, state: RunState, background: bool

@@ -32,8 +32,6 @@ from tightrope.problem import Problem, Task
 from tightrope.problem.values import at, shown
 from tightrope.showing import html_of
 
-__all__ = ["Controller"]
-
 PLAIN = frozenset((float, int))  # types that compiled code accepts directly
 
 WHOLE = (int, np.integer)

@@ -54,13 +54,6 @@ from tightrope.policies.naming import code_of, stored_policy
 from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import LARGEST, shown
 
-__all__ = [
-    "CampaignSettings",
-    "Core",
-    "digest_of",
-    "when",
-]
-
 STOPS = ("hard", "paper", "soft")
 ON_OVERRUN = ("pause", "alert")
 MOST_PRICES = 1000  # price changes that are kept to check reports of earlier tickets

@@ -47,8 +47,6 @@ from tightrope.problem import Problem, Task
 from tightrope.problem.values import shown
 from tightrope.version import __version__
 
-__all__ = ["notices_of", "open_campaign"]
-
 
 @also_called("budgets", "budget")
 def open_campaign(

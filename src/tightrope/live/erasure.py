@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tightrope.live.campaign import Campaign
     from tightrope.live.writer import Writer
 
-__all__ = ["erase_contexts"]
-
 
 def erase_contexts(
     campaign: Campaign, before: datetime | str | None = None, who: str | None = None

@@ -37,8 +37,6 @@ from tightrope.problem import Task
 if TYPE_CHECKING:
     from tightrope.live.controller import Controller
 
-__all__ = ["FORWARD", "EndRates", "estimate_of"]
-
 FORWARD, FEWEST = 200, 50  # forward runs, and the fewest for an estimate
 WORK = 200_000_000  # of all forward runs, at most: a second or two
 QUANTILES = (0.05, 0.5, 0.95)  # of the rates at the end

@@ -20,8 +20,6 @@ from tightrope.policies.parts.linear import FAR, FLOOR, SEEN, STRIDE, Models, is
 from tightrope.policies.state import record_fields
 from tightrope.problem import Task
 
-__all__ = ["FeaturedForward"]
-
 COPIES = 4  # of each request, with outcomes of their own
 
 Floats = npt.NDArray[np.float64]

@@ -16,8 +16,6 @@ from tightrope.live.past import NOT_KEPT
 from tightrope.live.snapshots import task_of
 from tightrope.live.stores import Store
 
-__all__ = ["exported"]
-
 
 def exported(store: Store, name: str, *, features: bool = True) -> Iterator[str]:
     """The events of a store as lines of JSON, with their notes; also unknown kinds.

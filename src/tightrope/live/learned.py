@@ -21,8 +21,6 @@ from tightrope.policies.smooth import splines_of
 from tightrope.problem import Space, Task
 from tightrope.statistics import NORMAL_95
 
-__all__ = ["CurvePoint", "LearnedCurve", "PointSums", "curve_of", "point_sums"]
-
 Floats = npt.NDArray[np.float64]
 FITS = 2  # the second knows the variance of outcomes around the first
 

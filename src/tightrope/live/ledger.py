@@ -30,11 +30,6 @@ from tightrope.errors import InputError
 if TYPE_CHECKING:
     from tightrope.live.events import Event
 
-__all__ = [
-    "DAY", "MOST_TICKS", "Account", "Ledger", "Open", "TypeCounts", "mix_changed",
-    "moved", "tick_digits",
-]  # fmt: skip
-
 MOST_TICKS = 2**53
 DAY = 86_400_000_000  # microseconds
 BLOCK = 500  # requests: a change of the mix of types is looked for in the last one or two blocks

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tightrope.policies.base import Policy
     from tightrope.problem import Task
 
-__all__ = ["LimitOutlook", "Outlook", "outlook_of", "rate_unit"]
-
 LEAST_DOUBT = 1e-300  # so that its parts are numbers above 0
 LEAST_BUDGET = 1e-300  # normalised; costs may grow far above the budget
 LEAST_COST = 1e-9  # in place of one that is 0

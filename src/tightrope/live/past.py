@@ -25,19 +25,6 @@ from tightrope.policies.base import IndexPolicy, Policy, net_sum
 from tightrope.problem import Task, Types
 from tightrope.problem.values import shown
 
-__all__ = [
-    "NOT_KEPT",
-    "PastData",
-    "PastLines",
-    "PastSums",
-    "learn_sums",
-    "past_sums",
-    "rows_of_past",
-    "spread",
-    "sums_of_lines",
-    "weights_of_past",
-]
-
 Floats = npt.NDArray[np.float64]
 NOT_KEPT = "-"  # an event's text about lines that are not in the log
 

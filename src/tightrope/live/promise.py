@@ -11,8 +11,6 @@ from tightrope.policies.parts.guard import chance_allowed
 if TYPE_CHECKING:
     from tightrope.live.controller import Controller
 
-__all__ = ["PromisedLimit", "promise_of", "promise_words"]
-
 
 class PromisedLimit(NamedTuple):
     """A limit, and a bound on the chance that it is broken at the end."""

@@ -30,19 +30,6 @@ from tightrope.policies.parts.watch import watch_units
 from tightrope.policies.state import record_fields
 from tightrope.problem import Problem, Task
 
-__all__ = [
-    "Moves",
-    "copy_statistics",
-    "merge_rows",
-    "new_state",
-    "rebuilt",
-    "renew_terms",
-    "reprice_statistics",
-    "state_at_start",
-    "with_record",
-    "with_sieve",
-]
-
 SUMS = ("pulls", "totals", "squares", "products", "net_squares")  # of a ``State``, by row
 MANY = 128  # with more arms, a decision does not scan all of them
 Floats = npt.NDArray[np.float64]

@@ -12,8 +12,6 @@ from tightrope.live.ledger import Account
 from tightrope.problem import Task
 from tightrope.problem.values import LARGEST, shown
 
-__all__ = ["caps_of", "hard_totals", "is_price", "known_amount", "reservations", "uncapped"]
-
 
 def reservations(task: Task, accounts: Sequence[Account], reserves: bool) -> list[tuple[int, ...]]:
     """The reservation for a pull of each arm, in ticks per account [K][accounts]."""

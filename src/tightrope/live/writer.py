@@ -24,7 +24,7 @@ from tightrope.errors import (
     ReportError,
     nearest,
 )
-from tightrope.live.change_writer import MOST_EXPIRIES, ChangeWriter, require_text, storable
+from tightrope.live.change_writer import ChangeWriter, require_text, storable
 from tightrope.live.kinds import (
     Amended,
     Asked,
@@ -41,8 +41,6 @@ from tightrope.live.tickets import OWN_ID, Past, Ticket, good_id
 from tightrope.live.vectors import ErasedError, request_of
 from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import shown
-
-__all__ = ["MOST_EXPIRIES", "Writer"]
 
 LONGEST = 2000  # stored characters of a refused report
 MOST_NAME = 128  # characters of a type's name

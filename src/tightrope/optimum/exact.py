@@ -57,8 +57,6 @@ from tightrope.optimum.requests import BOUNDS, best_of_requests
 from tightrope.problem import Moments, Problem, require_unchanging
 from tightrope.problem.mixtures import BestMixture, best_mixture, bounded_total, conflict
 
-__all__ = ["cost_of_a_run", "optimum"]
-
 CELLS = 64  # cells of the first grid, up to the largest cost
 FEWEST_CELLS, MOST_CELLS = 32, 2**12  # cells of the last grid
 MOST_WEIGHTS = 2**22  # cells times arms

@@ -27,8 +27,6 @@ from numba import njit
 from tightrope.compiled.functions import announced, compile_kernel
 from tightrope.optimum.grid import CostGrid, Weights
 
-__all__ = ["Stretch", "before_start", "run"]
-
 SETTLED = 1e-11  # tolerance of a periodic bias, relative to the gains
 MOST_WORK = 5 * 10**9  # multiplications, a few seconds
 _NODE_WORK = 200  # overhead per node, in multiplications

@@ -33,8 +33,6 @@ from tightrope.problem.mixtures import BestMixture, best_mixture, conflict
 from tightrope.problem.ridge import fit_slopes
 from tightrope.problem.values import Floats
 
-__all__ = ["BOUNDS", "PolicyMixture", "best_of_requests", "expected_moments"]
-
 BOUNDS = ("clairvoyant", "linear", "blind")
 MOST_ROUNDS = 1000
 CLOSED = 1e-12  # what a better policy gains at least at the prices, of the reward

@@ -18,8 +18,6 @@ from tightrope.policies import LyOff, LyOn
 from tightrope.report.verdicts import Verdict
 from tightrope.theory.citations import cited
 
-__all__ = ["CLAIMS", "Claim", "judge"]
-
 
 @dataclass(frozen=True)
 class Claim:

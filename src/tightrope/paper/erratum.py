@@ -22,8 +22,6 @@ from tightrope.report.panels import (
 from tightrope.runs import Floats
 from tightrope.statistics import wilson
 
-__all__ = ["ERRATUM"]
-
 PROBLEM = "paper"
 BUDGETS = (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)
 POLICIES = {

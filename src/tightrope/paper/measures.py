@@ -33,8 +33,6 @@ from tightrope.theory.formulas import (
     printed_online_threshold,
 )
 
-__all__ = ["Measured", "Wanted"]
-
 Quantity = Callable[[Track], Floats]  # [G, R] of a track
 MANY = 3.5  # standard errors that chance alone does not reach in a hundred comparisons
 TOLERANCE = 0.02  # of an exponent: finite budgets bend the line a little

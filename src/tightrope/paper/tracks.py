@@ -21,8 +21,6 @@ from tightrope.policies.base import set_up
 from tightrope.problem import Problem
 from tightrope.runs import Floats, Runs
 
-__all__ = ["Track", "tracks"]
-
 
 @dataclass(frozen=True, eq=False)
 class Track:

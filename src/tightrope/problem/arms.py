@@ -19,8 +19,6 @@ from tightrope.problem.rows import Columns
 from tightrope.problem.task import Task
 from tightrope.problem.values import Floats, at, number, shown
 
-__all__ = ["Arm", "BernoulliArms", "as_arms", "in_order", "means_of", "odds_of", "row_columns"]
-
 
 @cache
 def _is_a(kind: type, base: type) -> bool:

@@ -10,8 +10,6 @@ from tightrope.errors import ProblemError
 from tightrope.problem.arms import Arm, BernoulliArms
 from tightrope.problem.values import number, shown
 
-__all__ = ["Change", "standing_in", "within"]
-
 
 @contextmanager
 def within(place: str) -> Iterator[None]:

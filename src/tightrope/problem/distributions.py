@@ -28,21 +28,6 @@ from tightrope.problem.values import (
     shown,
 )
 
-__all__ = [
-    "LAWS",
-    "Bernoulli",
-    "Beta",
-    "Constant",
-    "CostAbove",
-    "Discrete",
-    "Empirical",
-    "TruncatedNormal",
-    "TwoPoint",
-    "Uniform",
-    "outcome_from_toml",
-    "same_rows",
-]
-
 MOST_SHAPE = 1e9  # largest shape parameter of a beta distribution
 
 

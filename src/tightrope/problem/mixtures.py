@@ -20,19 +20,6 @@ import numpy.typing as npt
 
 from tightrope.errors import TightropeError
 
-__all__ = [
-    "INFEASIBLE",
-    "ROUNDING",
-    "ZERO",
-    "BestMixture",
-    "Conflict",
-    "best_mixture",
-    "bounded_total",
-    "conflict",
-    "nearest_point",
-    "program",
-]
-
 ROUNDING = 16 * float(np.finfo(np.float64).eps)
 INFEASIBLE = 2  # linprog's status for infeasible programs
 ZERO = 1e-12  # shares and prices below this count as 0

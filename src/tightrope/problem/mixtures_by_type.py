@@ -30,8 +30,6 @@ from tightrope.problem.mixtures import (
 if TYPE_CHECKING:
     from tightrope.problem.tables import Moments
 
-__all__ = ["best_by_type", "careful_rates", "conflict_by_type", "lowest_by_type"]
-
 Floats = npt.NDArray[np.float64]
 
 

@@ -26,8 +26,6 @@ from tightrope.errors import ProblemError
 from tightrope.problem.cells import DRAW_STEPS, Cells, OneCell, alias_table, one_cell_table, two_way
 from tightrope.problem.values import LARGEST, Floats, numbers, outcome, shown
 
-__all__ = ["LEAST_MEAN", "ContinuousLaw", "FiniteLaw", "Law", "Outcome", "Rule"]
-
 Rule: TypeAlias = tuple[bool, str, str]  # whether it holds, the parameter, the requirement
 LEAST_MEAN = 10 / DRAW_STEPS  # smallest mean cost, relative to its scale; see ``Law.least_mean``
 CELLS = 1024  # cells of a continuous distribution

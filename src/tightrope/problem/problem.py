@@ -41,9 +41,6 @@ from tightrope.problem.toml import table_of
 from tightrope.problem.values import Floats, shown
 from tightrope.showing import html_of
 
-__all__ = ["MOST_INLINE", "Phase", "Problem", "require_unchanging"]
-
-
 MOST_INLINE = 10_000  # most observed rows in a text that is printed or compared
 NOTHING: Named[Any] = Named({})
 

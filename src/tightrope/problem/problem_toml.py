@@ -35,8 +35,6 @@ from tightrope.problem.values import at, known_keys, shown
 if TYPE_CHECKING:
     from tightrope.problem.problem import Problem
 
-__all__ = ["problem_text", "read_problem", "save_problem"]
-
 FEW_ROWS = 500  # most observed rows that a saved TOML holds itself
 
 

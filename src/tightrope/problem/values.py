@@ -14,8 +14,6 @@ import numpy.typing as npt
 
 from tightrope.errors import InputError, ProblemError, nearest
 
-__all__ = ["LARGEST", "Floats", "at", "known_keys", "number", "numbers", "outcome", "shown"]
-
 Floats: TypeAlias = npt.NDArray[np.float64]
 LARGEST = 1e30  # largest value in the user's units: squares and quotients must not overflow
 _SHORT = Repr()

@@ -16,8 +16,6 @@ from tightrope.report.rows import of_limits
 from tightrope.report.tones import ORDER, breaking, estimate_tone, limits_tone, red
 from tightrope.showing import html_of, text_of
 
-__all__: list[str] = []
-
 six = partial(number, digits=6)
 
 

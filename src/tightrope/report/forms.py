@@ -27,8 +27,6 @@ from tightrope.results import Results
 from tightrope.showing import html_of, text_of
 from tightrope.statistics import Floats
 
-__all__: list[str] = []
-
 MOST_ARMS = 12  # arms that are listed for a task
 
 five = partial(number, digits=5)

@@ -23,19 +23,6 @@ from tightrope.statistics import quantile
 if TYPE_CHECKING:
     from tightrope.engine import Trajectory
 
-__all__ = [
-    "METRICS",
-    "Panel",
-    "PolicyCurve",
-    "Reference",
-    "curve",
-    "limit_line",
-    "metric_panels",
-    "optimum_line",
-    "stationary_line",
-    "trajectory_panels",
-]
-
 METRICS = {
     "reward_rate": "reward / budget",
     "violation": "penalty / budget − limit",

@@ -18,22 +18,6 @@ from tightrope.runs import Floats
 from tightrope.statistics import Estimate, Interval, mean_intervals
 from tightrope.summary import SummaryRow
 
-__all__ = [
-    "AnyRow",
-    "ReportRow",
-    "Row",
-    "detailed",
-    "entries",
-    "interval",
-    "known_words",
-    "mean",
-    "of_limits",
-    "optimum_rate",
-    "part",
-    "titled",
-    "typed",
-]
-
 Row = Mapping[str, Any]
 AnyRow = SummaryRow | Row
 Intervals = tuple[Interval | None, ...]

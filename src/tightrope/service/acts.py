@@ -16,18 +16,9 @@ from tightrope.errors import HaltedError, InputError, PolicyError, StoreError, T
 from tightrope.live.writer import Writer
 from tightrope.service import wire
 from tightrope.service.desk import ServiceRequest
+from tightrope.service.http.answers import Answer, RefusalError
 from tightrope.service.items import ITEMS, RequestItem
-from tightrope.service.wire import (
-    Answer,
-    RefusalError,
-    decoded,
-    encode,
-    problem_of,
-    unknown_field,
-)
-
-__all__ = ["ACTS", "Act", "ActCall", "Refused"]
-
+from tightrope.service.wire import decoded, encode, problem_of, unknown_field
 
 Refused = Callable[[BaseException], Answer]  # makes the answer to an error
 

@@ -16,7 +16,9 @@ import msgspec
 
 from tightrope.changes import CHANGES, CampaignChange, name_of
 from tightrope.errors import ConflictError, HaltedError, InputError, NotFoundError, TightropeError
-from tightrope.live.core import Core, when
+from tightrope.formats import finite
+from tightrope.live.core import Core
+from tightrope.live.events import when
 from tightrope.live.learned import PointSums
 from tightrope.live.log import lines_of
 from tightrope.live.status import (
@@ -31,20 +33,20 @@ from tightrope.live.status import (
     with_curve,
 )
 from tightrope.live.stores import Store
+from tightrope.names import one_line
 from tightrope.policies.naming import known_policies
 from tightrope.problem import Task
 from tightrope.problem.values import at, shown
 from tightrope.service import metrics, wire
+from tightrope.service.http.answers import Answer, RefusalError
 from tightrope.service.keys import Grant
 from tightrope.service.values import BoundedText, DecimalNumber, OneOf, Query, WholeNumber
-from tightrope.service.wire import Answer, RefusalError, encode, finite
+from tightrope.service.wire import encode
 
 if TYPE_CHECKING:
     from tightrope.data import Log
     from tightrope.service.app import App
     from tightrope.service.desk import Service
-
-__all__ = ["ROUTES", "TABLE", "CampaignCall", "Route", "add_change", "made_campaign"]
 
 MOST_EVENTS = 10_000  # of one answer
 MOST_BYTES = 16 << 20  # of the events of one answer; the last one may go beyond
@@ -211,7 +213,7 @@ async def list_campaigns(asked: CampaignCall) -> Answer:
         try:
             found.append((await service.look(name, status_look(name)))[0])
         except TightropeError as error:
-            found.append(wire.HaltedCampaign(name, "halted", wire.one_line(error)))
+            found.append(wire.HaltedCampaign(name, "halted", one_line(error)))
     return as_json({"campaigns": found})
 
 

@@ -17,8 +17,6 @@ from tightrope.live.stores import Store
 from tightrope.live.stores.base import Saved, Turn
 from tightrope.names import one_line
 
-__all__ = ["FailureLog", "Outage", "WatchedStore"]
-
 AGAIN = 1.0  # seconds in which failures with the same cause are counted for one line
 SETTLED = 1.0  # seconds without a failure until an outage is over
 Log = Callable[..., None]

@@ -11,22 +11,12 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 
-from tightrope.changes import (
-    TICKET_SCHEMA,
-    AnyCost,
-    AnyPenalty,
-    AnyReward,
-    Form,
-    Note,
-    TurnAct,
-    said_of,
-)
+from tightrope.change_forms import AnyCost, AnyPenalty, AnyReward, Form, Note, said_of
+from tightrope.changes import TICKET_SCHEMA, TurnAct
 from tightrope.errors import InputError
 from tightrope.live.writer import Writer
 from tightrope.problem.values import shown
 from tightrope.service.wire import DecisionAnswer, ReportAnswer
-
-__all__ = ["ITEMS", "RequestItem"]
 
 LONGEST_TTL = 100 * 365 * 86400.0  # seconds
 ELIGIBLE = Meta(

@@ -20,8 +20,6 @@ from tightrope.live.core import Core
 from tightrope.live.status import status_of
 from tightrope.service.rates import RateLimit
 
-__all__ = ["BUCKETS", "Counted", "Counts", "facts_of", "text_of"]
-
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 STARTED = time.time()
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -8,8 +8,6 @@ from collections.abc import Callable
 
 from tightrope.service.http.answers import RefusalError
 
-__all__ = ["RateLimit"]
-
 
 class RateLimit:
     """At most ``rate`` requests per second and key, and ``burst`` at once.

@@ -16,8 +16,6 @@ from ipaddress import IPv6Address
 from tightrope.service.http.answers import RefusalError
 from tightrope.service.proxies import Address
 
-__all__ = ["SignIns"]
-
 TRIES = 5  # wrong keys of an address before it must wait
 LONGEST = 32.0  # seconds that it must wait, at most
 FORGOTTEN = 600.0  # seconds after which an address starts anew

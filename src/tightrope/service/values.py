@@ -17,18 +17,6 @@ from urllib.parse import unquote_to_bytes
 from tightrope.problem.values import shown
 from tightrope.service.http.answers import RefusalError
 
-__all__ = [
-    "BoundedText",
-    "DecimalNumber",
-    "OneOf",
-    "Query",
-    "QueryParameter",
-    "Sender",
-    "WholeNumber",
-    "query_of",
-    "whole_of",
-]  # fmt: skip
-
 LARGEST = 2**53  # largest whole number that every JSON parser reads exactly
 FIELDS = 100  # of a query
 WHOLE = re.compile(r"[0-9]{1,16}")

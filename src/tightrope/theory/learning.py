@@ -39,8 +39,6 @@ from tightrope.problem.mixtures import BestMixture
 from tightrope.problem.outcomes import FiniteLaw
 from tightrope.problem.values import number
 
-__all__ = ["LearningLimit", "learning_limit"]
-
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 

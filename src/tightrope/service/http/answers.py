@@ -7,11 +7,6 @@ from http import HTTPStatus
 
 from tightrope.errors import TightropeError
 
-__all__ = [
-    "CLOSE", "JSON", "PROBLEM", "STATUS", "TITLES", "Answer", "RefusalError", "failure_of",
-    "refusal_of", "written",
-]  # fmt: skip
-
 Answer = tuple[int, bytes, "list[tuple[bytes, bytes]] | None"]  # None: the headers of plain JSON
 JSON = (b"content-type", b"application/json")
 JSON_HEAD = b"content-type: application/json\r\ncontent-length: "

@@ -32,8 +32,6 @@ from tightrope.service.http.requests import HttpRequest
 if TYPE_CHECKING:
     from tightrope.service.http.server import HttpServer
 
-__all__ = ["HttpConnection"]
-
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 FOREVER = float("inf")
 LINGER, MOST_DISCARDED = 2.0, 1 << 20  # seconds and bytes that may come after a refused request

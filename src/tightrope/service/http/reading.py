@@ -18,8 +18,6 @@ from tightrope.service.http.requests import HttpRequest
 if TYPE_CHECKING:
     from tightrope.service.http.server import Limits
 
-__all__ = ["RequestReader"]
-
 METHODS = frozenset([b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"])
 READ_HERE = frozenset([b"host", b"content-length", b"transfer-encoding", b"expect", b"connection"])
 MOST_HEADS, MOST_BYTES = 16, 1024  # that are remembered of a connection, and of each of them

@@ -8,8 +8,6 @@ from urllib.parse import unquote
 
 from tightrope.service.http.answers import RefusalError
 
-__all__ = ["HttpRequest", "body_of", "decoded_part", "require_local"]
-
 BODY = 1 << 20  # bytes of a request, at most
 LOOPBACK = frozenset(["localhost", "127.0.0.1", "[::1]"])
 

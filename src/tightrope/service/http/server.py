@@ -20,8 +20,6 @@ from tightrope.service.http.answers import Answer, RefusalError, refusal_of, wri
 from tightrope.service.http.connections import HttpConnection
 from tightrope.service.http.requests import HttpRequest
 
-__all__ = ["Application", "HttpServer", "Limits", "is_loopback", "tls_context"]
-
 BACKLOG = 1024  # connections that wait to be accepted
 AT_ONCE = 64  # of them, before others have their turn
 PAUSE = 0.2  # seconds without accepting, after it has failed

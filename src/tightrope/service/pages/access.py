@@ -13,14 +13,12 @@ from collections.abc import Callable, Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tightrope.service.http.answers import RefusalError
 from tightrope.service.http.requests import require_local
 from tightrope.service.keys import OPEN, Grant, KeyRing
 from tightrope.service.pages.sessions import LASTS, PageSession, opened, sealed
 from tightrope.service.proxies import Proxies
 from tightrope.service.signins import SignIns
-from tightrope.service.wire import RefusalError
-
-__all__ = ["Access"]
 
 COOKIE = "tightrope_session"
 MOST_ENDED = 1000  # remembered sessions of a key that were ended by signing out

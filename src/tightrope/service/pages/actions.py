@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from tightrope import changes
-from tightrope.changes import CHANGES, FieldInput, Form, TurnAct
+from tightrope.change_forms import FieldInput, Form
+from tightrope.changes import CHANGES, TurnAct
 from tightrope.errors import InputError, NotFoundError, nearest
 from tightrope.formats import Money
 from tightrope.live.writer import Writer
@@ -23,11 +24,6 @@ from tightrope.service.pages.limit_words import limits_of
 from tightrope.service.pages.mixture import types_of
 from tightrope.service.pages.rate_words import RateWords
 from tightrope.service.values import BoundedText, Query, whole_of
-
-__all__ = [
-    "FORMS", "FilledForm", "FormField", "act_of", "filled", "known_of", "turn_of", "typed_number",
-    "typed_text",
-]  # fmt: skip
 
 ENTRIES = ("penalty", "limit")  # of which a form has one for each limit
 LONGEST = 500  # characters of what is typed

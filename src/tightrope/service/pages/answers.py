@@ -16,14 +16,9 @@ from starlette.responses import RedirectResponse, Response
 from tightrope import formats
 from tightrope.errors import InputError, NotFoundError, TightropeError
 from tightrope.problem.values import shown
+from tightrope.service.http.answers import RefusalError
 from tightrope.service.pages.watch import NotYetError
 from tightrope.service.values import Query, query_of
-from tightrope.service.wire import RefusalError
-
-__all__ = [
-    "HEADERS", "NOTHING", "PageAnswers", "attachment", "form_of", "is_partial", "no_page",
-    "path_of", "read_query",
-]  # fmt: skip
 
 FOLDER = Path(__file__).parent
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}

@@ -10,8 +10,6 @@ from tightrope.problem.values import shown
 from tightrope.service.pages.actions import FilledForm, FormField, typed_number, typed_text
 from tightrope.service.wire import NewCampaign
 
-__all__ = ["PATH", "creation_form", "new_campaign"]
-
 PATH = "/new"
 TEXT = (
     "The campaign can decide at once. Your system asks it for an arm, acts, and reports what the"

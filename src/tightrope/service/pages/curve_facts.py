@@ -20,8 +20,6 @@ from tightrope.service.pages.arm_facts import LEAST_SHARE, outcome_words
 from tightrope.service.pages.history import View
 from tightrope.service.pages.mixture import VIEWS, best_of
 
-__all__ = ["CurveFacts", "curve_facts"]
-
 Write = Callable[[float | None], str]
 
 LINES = 4  # of a panel's grid, at most

@@ -16,8 +16,6 @@ from tightrope.service.pages.history import Point, View
 from tightrope.service.pages.mixture import best_of, colours_of, ranking
 from tightrope.service.pages.rate_words import RateWords
 
-__all__ = ["DOUBT", "Chart", "Series", "charts_of", "mean_band", "rate_band"]
-
 DOUBT = 0.05  # the largest chance that a band is wrong anywhere
 TILTS = np.geomspace(0.001, 4.0, 13)
 HALVINGS = 26

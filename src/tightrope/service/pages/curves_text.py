@@ -13,8 +13,6 @@ from tightrope.service.pages.curves import Chart, charts_of
 from tightrope.service.pages.facts import pace_of
 from tightrope.service.pages.history import View
 
-__all__ = ["curves_table", "curves_text"]
-
 
 def curves_text(view: View, start: int, unit: str) -> bytes:
     """The points of all charts from number ``start`` on, as JSON for the page."""

@@ -15,8 +15,6 @@ from tightrope.service.pages.mixture import best_of
 from tightrope.service.pages.standing import alerts_of, promise_of, risk_words, state_of
 from tightrope.service.pages.type_facts import MOST_TYPES, type_rows
 
-__all__ = ["Facts", "pace_of"]
-
 RECENT, SHORTEST, LONGEST = 0.1, 60.0, 86400.0  # the pace is that of so much of the time, seconds
 
 

@@ -12,8 +12,6 @@ from tightrope.live.status import StatusFeature
 from tightrope.service.pages.history import View
 from tightrope.service.pages.mixture import VIEWS
 
-__all__ = ["FeatureFacts", "drift_text", "effect_channels", "feature_rows"]
-
 MOST_FEATURES = 12  # in the table
 MOST_NAMED = 3  # features in the text about a drift, arms of an outcome
 

@@ -11,8 +11,6 @@ from tightrope.service.pages.facts import Facts
 from tightrope.service.pages.limit_words import TONES, Badge
 from tightrope.service.values import BoundedText, OneOf, Query
 
-__all__ = ["LIST_QUERY", "Broken", "Listing", "Row"]
-
 STATES = {
     "": "All states",
     "attention": "Needs attention",

@@ -22,6 +22,7 @@ from tightrope.live.status import refused_of, why_of
 from tightrope.names import csv_text
 from tightrope.service.campaigns import made_campaign
 from tightrope.service.desk import Service
+from tightrope.service.http.answers import RefusalError
 from tightrope.service.keys import Grant, KeyRing
 from tightrope.service.pages.access import Access
 from tightrope.service.pages.actions import (
@@ -53,9 +54,6 @@ from tightrope.service.pages.listing import LIST_QUERY, Broken, Listing, Row
 from tightrope.service.pages.watch import LOOK, NotYetError, Watch
 from tightrope.service.proxies import Proxies
 from tightrope.service.values import BoundedText, OneOf, Query, WholeNumber
-from tightrope.service.wire import RefusalError
-
-__all__ = ["Pages"]
 
 PATIENCE = 0.15  # seconds that a page waits for the newest events
 PAGE = 50  # events of a page

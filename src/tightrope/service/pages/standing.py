@@ -10,8 +10,6 @@ from tightrope.service.pages.history import View
 from tightrope.service.pages.limit_words import TONES, Badge, LimitFacts, is_over
 from tightrope.service.pages.type_facts import mix_text
 
-__all__ = ["alerts_of", "promise_of", "risk_words", "state_of"]
-
 MOST_NAMED = 3  # limits of a headline, arms of a banner
 WHY_PAUSED = {
     "overrun": "A report or an amendment was above what was reserved for its ticket. Look at it"

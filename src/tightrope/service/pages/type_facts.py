@@ -14,8 +14,6 @@ from tightrope.service.pages.arm_facts import mixture_text, outcome_texts, outco
 from tightrope.service.pages.history import View
 from tightrope.service.pages.mixture import VIEWS, best_by_type, colours_of, ranking, types_of
 
-__all__ = ["MOST_TYPES", "TypeFacts", "mix_text", "type_rows"]
-
 MOST_TYPES = 24  # in the table
 MOST_NAMED = 3  # arms of a type, types in the text about a change
 

@@ -102,7 +102,7 @@ def brief() -> Iterator[None]:
 
 def require_campaign(store: Store, name: str) -> None:
     """Raise unless the store has the campaign, whether or not it can be followed."""
-    from tightrope.live.campaign import unknown_campaign
+    from tightrope.live.follower import unknown_campaign
 
     if name not in store.names():
         raise unknown_campaign(store, name)

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import msgspec
 
 import tightrope
-from tightrope.changes import CHANGES, CampaignChange, FieldInput, ShellForm, inputs_of
+from tightrope.change_forms import FieldInput, ShellForm
+from tightrope.changes import CHANGES, CampaignChange, inputs_of
 from tightrope.errors import InputError
 from tightrope.formats import counted
 from tightrope.shell.campaigns.access import (
