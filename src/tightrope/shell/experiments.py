@@ -140,7 +140,6 @@ class FewRuns(Effort):
     """How much an arena simulates.
 
     runs: runs of each policy on each problem at each budget
-    seed: seed of the random numbers
     """
 
     runs: int = 75

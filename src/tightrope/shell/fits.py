@@ -20,6 +20,7 @@ def names_of(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
+Column = Annotated[str | float | None, Argument(read=number_or_text)]
 Names = Annotated[str | None, Argument("A,B,C", read=names_of)]
 
 
@@ -43,8 +44,8 @@ class LogColumns:
 
     arm: str | None = None
     interval: Annotated[tuple[Any, ...] | None, Argument(read=ends_of)] = None
-    cost: Annotated[str | float | None, Argument(read=number_or_text)] = None
-    reward: Annotated[str | float | None, Argument(read=number_or_text)] = None
+    cost: Column = None
+    reward: Column = None
     penalty: Sequence[str] = ()
     propensity: str | None = None
     context: str | None = None
