@@ -18,15 +18,6 @@ ALL_INTERVALS = "arena-intervals"
 SALE = 0.25  # the chance of a sale after an auction is won
 
 
-def made(name: str) -> Problem | None:
-    """The problem called ``name``; None if there is none.
-
-    >>> made("arena-intervals-bid").space
-    Interval(low=0.0, high=1.0, name='bid', points=101)
-    """
-    return MAKERS[name](name) if name in MAKERS else None
-
-
 def _bid(name: str) -> Problem:
     """The best competing bid is uniform: a bid b wins with chance b and then pays b / 2.
 

@@ -39,15 +39,6 @@ ROUTING: dict[str, tuple[int, Sequence[float], Sequence[float]]] = {
 SPREAD = 10.0  # of an answer's quality: Beta(10 mean, 10 (1 - mean))
 
 
-def made(name: str) -> Problem | None:
-    """The problem called ``name``; None if there is none.
-
-    >>> made("arena-types-swap").arm_count, len(made("arena-types-many").shares)
-    (3, 16)
-    """
-    return MAKERS[name](name) if name in MAKERS else None
-
-
 def _bernoulli(
     name: str, limit: float, shares: Mapping[str, float], odds: Mapping[str, Odds]
 ) -> Problem:

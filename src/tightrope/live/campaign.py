@@ -315,7 +315,7 @@ class Campaign(TurnTaker):
         ``before``: only those of requests before this time. Tickets in flight keep theirs. Returns
         how many were erased.
         """
-        from tightrope.live.erasure import erase_contexts
+        from tightrope.live.archive import erase_contexts
 
         return erase_contexts(self, before)
 

@@ -28,9 +28,8 @@ from tightrope.live.kinds import (
     Resumed,
     TypesMerged,
 )
-from tightrope.live.ledger import MOST_TICKS, Account, Open, moved
+from tightrope.live.ledger import MOST_TICKS, Account, Open, hard_totals, known_amount, moved
 from tightrope.live.log import events_of
-from tightrope.live.reservations import hard_totals, known_amount
 from tightrope.live.stores import Turn
 from tightrope.live.tickets import Past, good_id
 from tightrope.problem import check_budget

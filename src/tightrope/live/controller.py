@@ -21,7 +21,7 @@ from tightrope.kernels.live import NOTHING, REFUSED
 from tightrope.kernels.rng import POLICY, seed_words
 from tightrope.kernels.run_state import ASKED, EXPLORE, STEP
 from tightrope.live.arms import MovingRun
-from tightrope.live.background import Background
+from tightrope.live.calls import Background
 from tightrope.live.estimate import estimate_of
 from tightrope.live.outlook import Outlook, outlook_of
 from tightrope.live.past import PastData, PastSums, learn_sums, past_sums

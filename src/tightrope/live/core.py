@@ -40,10 +40,13 @@ from tightrope.live.controller import Controller
 from tightrope.live.events import Event, cannot_follow, when
 from tightrope.live.featured import FeaturedController
 from tightrope.live.kinds import Stateful, Told
-from tightrope.live.ledger import DAY, Ledger, Open, moved
-from tightrope.live.reservations import (
+from tightrope.live.ledger import (
+    DAY,
+    Ledger,
+    Open,
     caps_of,
     is_price,
+    moved,
     reservations,
 )
 from tightrope.live.spaced import PointController

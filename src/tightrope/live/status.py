@@ -17,7 +17,7 @@ from tightrope.live.learned import CurvePoint, PointSums, curve_of, point_sums
 from tightrope.live.ledger import Account, Ledger, TypeCounts, mix_changed
 from tightrope.live.log import events_of as chained
 from tightrope.live.log import rows_of
-from tightrope.live.promise import promise_of
+from tightrope.live.outlook import promise_of
 from tightrope.live.stores import Store
 from tightrope.live.tickets import Past, Ticket, good_id
 from tightrope.live.vectors import ErasedError

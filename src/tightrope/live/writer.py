@@ -35,8 +35,7 @@ from tightrope.live.kinds import (
     TypeAdded,
     Voided,
 )
-from tightrope.live.ledger import Open, moved
-from tightrope.live.reservations import known_amount
+from tightrope.live.ledger import Open, known_amount, moved
 from tightrope.live.tickets import OWN_ID, Past, Ticket, good_id
 from tightrope.live.vectors import ErasedError, request_of
 from tightrope.problem.features import Features, Mixed

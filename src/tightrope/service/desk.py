@@ -25,10 +25,10 @@ from typing import Any, TypeVar
 
 from tightrope.changes import CampaignChange
 from tightrope.errors import HaltedError, NotFoundError, StoreError, nearest
-from tightrope.live.background import Background
+from tightrope.live.archive import erase_contexts
+from tightrope.live.calls import Background
 from tightrope.live.campaign import Campaign
 from tightrope.live.core import Core
-from tightrope.live.erasure import erase_contexts
 from tightrope.live.follower import Follower
 from tightrope.live.queue import TurnRequest
 from tightrope.live.stores import Store, open_store
@@ -37,7 +37,7 @@ from tightrope.service.estimates import Estimates
 from tightrope.service.failures import FailureLog, Outage, WatchedStore
 from tightrope.service.http.answers import RefusalError
 from tightrope.service.metrics import Counts
-from tightrope.service.rates import RateLimit
+from tightrope.service.signins import RateLimit
 
 MOST_WAITING = 10_000  # items of one campaign that wait for their turn
 MOST_TOGETHER = 1000  # items of one turn

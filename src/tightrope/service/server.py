@@ -35,7 +35,7 @@ from tightrope.service.desk import Service
 from tightrope.service.http import HttpServer, Limits
 from tightrope.service.http.server import is_loopback, tls_context
 from tightrope.service.keys import KeyRing
-from tightrope.service.rates import RateLimit
+from tightrope.service.signins import RateLimit
 
 PORT = 8321
 DRAIN = 25.0  # seconds for the last answers after a signal

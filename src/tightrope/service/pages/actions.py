@@ -17,7 +17,7 @@ from tightrope.errors import InputError, NotFoundError, nearest
 from tightrope.formats import Money
 from tightrope.live.writer import Writer
 from tightrope.problem.values import shown
-from tightrope.service.items import ITEMS
+from tightrope.service.acts import ITEMS
 from tightrope.service.pages.answers import path_of
 from tightrope.service.pages.history import View
 from tightrope.service.pages.limit_words import limits_of

@@ -46,7 +46,7 @@ from tightrope.service.pages.answers import (
 )
 from tightrope.service.pages.creating import PATH as CREATE
 from tightrope.service.pages.creating import creation_form, new_campaign
-from tightrope.service.pages.curves_text import curves_table, curves_text
+from tightrope.service.pages.curves import curves_table, curves_text
 from tightrope.service.pages.facts import Facts
 from tightrope.service.pages.history import Trouble, View
 from tightrope.service.pages.limit_words import Badge

@@ -90,7 +90,7 @@ def opened(at: AtCampaign) -> Iterator[tightrope.Campaign]:
 @contextmanager
 def brief() -> Iterator[None]:
     """A block that takes a moment, in which no kernels are compiled for later decisions."""
-    from tightrope.live.background import Background
+    from tightrope.live.calls import Background
 
     before = Background.wanted
     Background.wanted = False

@@ -143,7 +143,7 @@ def export(at: AtCampaign, *, out: str | None = None, without_contexts: bool = F
     without_contexts: leave out the features of requests; their types stay
     """
     from tightrope.files import whole_file
-    from tightrope.live.export import exported
+    from tightrope.live.archive import exported
 
     with stored(at) as store:
         require_campaign(store, at.campaign)
