@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from tightrope.names import in_table
 from tightrope.problem import Problem, Scales
+from tightrope.problem.values import Floats
 
-Floats = npt.NDArray[np.float64]
 NORMALISED = Scales()
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from tightrope.problem import Problem
+from tightrope.problem.values import Floats
 from tightrope.results import Results
-from tightrope.runs import Floats
 from tightrope.statistics import entries
 
 

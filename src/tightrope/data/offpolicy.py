@@ -30,7 +30,7 @@ from tightrope.data.log import Log, has_features, kinds_of, types_of
 from tightrope.data.models import expected_by_folds
 from tightrope.data.tables import FullTable, require_outcomes
 from tightrope.errors import InputError, nearest
-from tightrope.problem.values import Floats, shown
+from tightrope.problem.values import Floats, Integers, shown
 from tightrope.statistics import Estimate, entries
 
 METHODS = ("ips", "snips", "dr")
@@ -40,7 +40,6 @@ LEAST_SIZE = 50.0  # the smallest effective sample size for estimates
 MOST_ERRORS = 5.0  # standard errors by which frequencies may differ from propensities
 FOLDS = 2  # parts of the log: the model for one is fitted to the others
 Shares = Mapping[str, float] | Sequence[float] | Floats
-Integers = npt.NDArray[np.int64]
 SharesByType = Mapping[str, Shares] | Sequence[Shares]
 
 

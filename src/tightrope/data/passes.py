@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tightrope.data.log import Log
 from tightrope.data.tables import FullTable
@@ -24,9 +23,8 @@ from tightrope.live.featured import FeaturedController
 from tightrope.live.typed import TypedController
 from tightrope.policies.base import InformedPolicy, Policy
 from tightrope.problem import Problem, Task
-from tightrope.problem.values import Floats
+from tightrope.problem.values import Floats, Integers
 
-Integers = npt.NDArray[np.int64]
 Take = Callable[[int], int]  # an arm's next line in the flat array of outcomes; -1 if there is none
 
 

@@ -23,9 +23,8 @@ from tightrope.live.rebuild import renew_terms
 from tightrope.names import listed
 from tightrope.policies.base import IndexPolicy, Policy, net_sum
 from tightrope.problem import Task, Types
-from tightrope.problem.values import shown
+from tightrope.problem.values import Floats, shown
 
-Floats = npt.NDArray[np.float64]
 NOT_KEPT = "-"  # an event's text about lines that are not in the log
 
 

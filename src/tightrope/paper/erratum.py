@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tightrope.paper.base import Call, Evidence, Experiment
 from tightrope.paper.pairs import shown
 from tightrope.policies import LyOn
+from tightrope.problem.values import Floats
 from tightrope.report.panels import (
     Panel,
     PolicyCurve,
@@ -19,7 +20,6 @@ from tightrope.report.panels import (
     optimum_line,
     stationary_line,
 )
-from tightrope.runs import Floats
 from tightrope.statistics import wilson
 
 PROBLEM = "paper"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from tightrope.runs import Floats
+from tightrope.problem.values import Floats
 from tightrope.statistics import NORMAL_95, standard_error
 
 FEWEST = 3  # points needed for a fit

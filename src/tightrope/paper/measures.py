@@ -19,8 +19,8 @@ from tightrope.paper.base import Evidence
 from tightrope.paper.fits import FEWEST, Fit, power_law
 from tightrope.paper.tracks import Track, tracks
 from tightrope.policies import LyOff, LyOn, Policy, Stationary
+from tightrope.problem.values import Floats
 from tightrope.report.verdicts import FAILS, HOLDS, UNKNOWN
-from tightrope.runs import Floats
 from tightrope.statistics import Estimate, estimate, standard_error
 from tightrope.theory.formulas import (
     TheoryConstants,

@@ -19,7 +19,8 @@ from tightrope.paper.base import Evidence
 from tightrope.policies import Policy
 from tightrope.policies.base import set_up
 from tightrope.problem import Problem
-from tightrope.runs import Floats, Runs
+from tightrope.problem.values import Floats
+from tightrope.runs import Runs
 
 
 @dataclass(frozen=True, eq=False)

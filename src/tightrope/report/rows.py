@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from tightrope.problem import channel_names
+from tightrope.problem.values import Floats
 from tightrope.results import Results
-from tightrope.runs import Floats
 from tightrope.statistics import Estimate, Interval, mean_intervals
 from tightrope.summary import SummaryRow
 

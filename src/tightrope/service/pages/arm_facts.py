@@ -11,7 +11,8 @@ import numpy as np
 
 from tightrope.formats import NOTHING, Money, count, number, percent
 from tightrope.problem import Task
-from tightrope.service.pages.curves import Floats, Totals, mean_band, shares
+from tightrope.problem.values import Floats
+from tightrope.service.pages.curves import Totals, mean_band, shares
 from tightrope.service.pages.history import View
 from tightrope.service.pages.mixture import VIEWS, best_of, by_features, colours_of, ranking
 from tightrope.service.pages.rate_words import RateWords

@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from tightrope import formats
 from tightrope.problem import Task
+from tightrope.problem.values import Floats
 from tightrope.service.pages.history import Point, View
 from tightrope.service.pages.mixture import best_of, colours_of, ranking
 from tightrope.service.pages.rate_words import RateWords
@@ -27,8 +27,6 @@ HALVINGS = 26
 WINDOW, FEWEST = 0.05, 50  # a share is that of the last pulls: a part of all, and at least so many
 
 RECENT, SHORTEST, LONGEST = 0.1, 60.0, 86400.0  # the pace is that of so much of the time, seconds
-
-Floats = npt.NDArray[np.float64]
 
 
 def _log_mean(exponents: Floats) -> Floats:
