@@ -16,13 +16,15 @@ from tightrope.names import in_table, listed
 from tightrope.problem.arms import (
     Arm,
     BernoulliArms,
+    Change,
     as_arms,
     means_of,
     odds_of,
     row_columns,
+    standing_in,
+    within,
 )
 from tightrope.problem.by_type import ByType, arms_by_type
-from tightrope.problem.changes import Change, standing_in, within
 from tightrope.problem.contexts import Types, shares_of
 from tightrope.problem.curves import Curve, curves_by_type, ordered_arms, stated_arms
 from tightrope.problem.distributions import Bernoulli

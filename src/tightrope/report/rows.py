@@ -15,8 +15,8 @@ import numpy as np
 from tightrope.problem import channel_names
 from tightrope.problem.values import Floats
 from tightrope.results import Results
+from tightrope.runs import SummaryRow
 from tightrope.statistics import Estimate, Interval, mean_intervals
-from tightrope.summary import SummaryRow
 
 Row = Mapping[str, Any]
 AnyRow = SummaryRow | Row

@@ -19,8 +19,14 @@ from tightrope.service.acts import ACTS, Act, ActCall, Refused
 from tightrope.service.campaigns import ROUTES, CampaignCall, Route
 from tightrope.service.desk import Committer, Service
 from tightrope.service.http import HttpRequest
-from tightrope.service.http.answers import JSON, Answer, RefusalError
-from tightrope.service.http.requests import body_of, decoded_part, require_local
+from tightrope.service.http.answers import (
+    JSON,
+    Answer,
+    RefusalError,
+    body_of,
+    decoded_part,
+    require_local,
+)
 from tightrope.service.keys import OPEN, Grant, KeyRing
 from tightrope.service.proxies import Proxies
 from tightrope.service.values import Sender, query_of

@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
-from tightrope.shell.files import after_the_work
 from tightrope.shell.named import by_name, ends_of, limits_of, number_or_text
 from tightrope.shell.options import Json
-from tightrope.shell.output import answer, say
+from tightrope.shell.output import after_the_work, answer, say
 
 
 def names_of(text: str) -> list[str]:

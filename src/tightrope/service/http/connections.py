@@ -21,13 +21,13 @@ from tightrope.service.http.answers import (
     CLOSE,
     STATUS,
     Answer,
+    HttpRequest,
     RefusalError,
     failure_of,
     refusal_of,
     written,
 )
 from tightrope.service.http.reading import RequestReader
-from tightrope.service.http.requests import HttpRequest
 
 if TYPE_CHECKING:
     from tightrope.service.http.server import HttpServer

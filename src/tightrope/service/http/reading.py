@@ -12,8 +12,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from tightrope.service.http.answers import RefusalError
-from tightrope.service.http.requests import HttpRequest
+from tightrope.service.http.answers import HttpRequest, RefusalError
 
 if TYPE_CHECKING:
     from tightrope.service.http.server import Limits

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tightrope.service.http.answers import RefusalError
-from tightrope.service.http.requests import require_local
+from tightrope.service.http.answers import RefusalError, require_local
 from tightrope.service.keys import OPEN, Grant, KeyRing
 from tightrope.service.pages.sessions import LASTS, PageSession, opened, sealed
 from tightrope.service.proxies import Proxies

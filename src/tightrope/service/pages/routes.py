@@ -29,10 +29,13 @@ from tightrope.service.pages.actions import (
     FORMS,
     FilledForm,
     act_of,
+    creation_form,
     filled,
     known_of,
+    new_campaign,
     turn_of,
 )
+from tightrope.service.pages.actions import PATH as CREATE
 from tightrope.service.pages.answers import (
     HEADERS,
     NOTHING,
@@ -44,8 +47,6 @@ from tightrope.service.pages.answers import (
     path_of,
     read_query,
 )
-from tightrope.service.pages.creating import PATH as CREATE
-from tightrope.service.pages.creating import creation_form, new_campaign
 from tightrope.service.pages.curves import curves_table, curves_text
 from tightrope.service.pages.facts import Facts
 from tightrope.service.pages.history import Trouble, View
