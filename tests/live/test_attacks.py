@@ -25,7 +25,8 @@ from tightrope.errors import (
     StoreError,
     WaitError,
 )
-from tightrope.live import calls, turns
+from tightrope.live import calls as background
+from tightrope.live import turns
 from tightrope.live.archive import archive_events
 from tightrope.live.campaign import Campaign
 from tightrope.live.stores import Saved
@@ -639,12 +640,12 @@ def test_a_child_goes_on_after_its_parent_has_let_go(tmp_path):
 
 def test_a_fork_waits_for_what_is_being_compiled(monkeypatch):
     """The child would have numba's locks, and not the thread that lets go of them."""
-    monkeypatch.setattr(calls, "native", lambda *_: time.sleep(0.2))
-    monkeypatch.setattr(calls, "live_calls", lambda: None)
-    calls.Background("a spec", False)
+    monkeypatch.setattr(background, "native", lambda *_: time.sleep(0.2))
+    monkeypatch.setattr(background, "live_calls", lambda: None)
+    background.Background("a spec", False)
     pid = os.fork()
     if pid == 0:
-        os._exit(len(calls.Background.running))
+        os._exit(len(background.Background.running))
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
@@ -750,7 +751,7 @@ def test_a_long_bill_takes_no_longer_than_its_length(clock):
     names = [f"t{number}" for number in range(4000)]
     campaign.ask_many(ids=names)
     campaign.tell_many({"id": name, "cost": 0.5, "reward": 1, "penalty": 0} for name in names)
-    calls.Background.wait()
+    background.Background.wait()
     for count in (500, 4000):
         calls.append(0)
 

@@ -139,7 +139,6 @@ class Law(Outcome):
         return self
 
     def cells_beside(self, cost: Cells) -> Cells:
-        """The distribution's own table."""
         return self.cells()
 
 
@@ -160,7 +159,6 @@ class FiniteLaw(Law):
 
     @cached_property
     def mean(self) -> float:
-        """The sum of values times probabilities."""
         return fsum(v * p for v, p in zip(*self.points(), strict=True))
 
     def least_mean(self) -> float:
@@ -175,14 +173,12 @@ class FiniteLaw(Law):
         return values, np.bincount(index, weights=chances[chances > 0]).astype(np.float64)
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
-        """P(outcome <= x), a step function."""
         values, chances = self.atoms()
         steps = np.concatenate([[0.0], np.minimum(np.cumsum(chances), 1.0)])
         steps[-1] = 1.0
         return np.asarray(steps[np.searchsorted(values, x, side="right")])
 
     def partial_mean(self, x: npt.ArrayLike) -> Floats:
-        """The sum of value * probability over the atoms up to x."""
         values, chances = self.atoms()
         steps = np.concatenate([[0.0], np.cumsum(values * chances)])
         return np.asarray(steps[np.searchsorted(values, x, side="right")])
@@ -216,7 +212,6 @@ class ContinuousLaw(Law):
         yield self.low < self.high, "low", f"be below high = {self.high!r}"
 
     def atoms(self) -> None:
-        """None: a continuous distribution has no atoms."""
         return None
 
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
