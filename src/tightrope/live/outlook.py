@@ -24,7 +24,6 @@ from tightrope.showing import html_of, text_of
 
 if TYPE_CHECKING:
     from tightrope.live.controller import Controller
-    from tightrope.policies.base import Policy
     from tightrope.problem import Task
 
 LEAST_DOUBT = 1e-300  # so that its parts are numbers above 0
@@ -243,7 +242,7 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         rows.append(_row(controller, m, rest, ranges, doubt / task.penalty_count, lost[m], sure))
     ahead = max(budget - used, 0.0) / used if used > 0.0 else None
     reward = float(totals[:, 1].sum()) * task.scales.reward
-    pulls = sum(controller.pulls)
+    pulls, risk = sum(controller.pulls), getattr(controller.policy, "risk", None)
     return Outlook(
         budget=controller.budget,
         spent=controller.spent,
@@ -252,7 +251,7 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         reward=None if ahead is None else reward and reward * (1.0 + ahead),
         reward_so_far=reward,
         doubt=doubt,
-        risk=getattr(controller.policy, "risk", None),
+        risk=risk,
         safest=controller.row_names(safest),
         safe=all(_keeps_all(task, high[rows]) for rows in kinds),
         limits=tuple(rows),
@@ -260,13 +259,8 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         changed=_changed(controller),
         refuted=tuple(_refuted_words(controller, low, *one) for one in refuted),
         out_of_reach=_out_of_reach(controller, totals),
-        aimed=_aimed(controller.policy),
+        aimed=risk is not None and not isinstance(controller.policy, GuardedResolve),
     )
-
-
-def _aimed(policy: Policy) -> bool:
-    """Whether a policy has a risk that it only aims at."""
-    return getattr(policy, "risk", None) is not None and not isinstance(policy, GuardedResolve)
 
 
 def _out_of_reach(controller: Controller, totals: Any) -> str | None:

@@ -168,13 +168,9 @@ class Committer:
     def _opened(self) -> Campaign:
         if self.campaign is None:
             service = self._service
-            self.campaign = Campaign(
-                service.store, self.name, who=service.who, opening=self._open_with
-            )
+            opening = partial(setattr, self, "_follower")
+            self.campaign = Campaign(service.store, self.name, who=service.who, opening=opening)
         return self.campaign
-
-    def _open_with(self, follower: Follower) -> None:
-        self._follower = follower
 
     @property
     def opened(self) -> int | None:
