@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from traceback import extract_tb
+from types import TracebackType
 from typing import Any, TypeVar
 
 from tightrope.errors import StoreError, TightropeError
@@ -168,15 +169,10 @@ class WatchedStore(Store):
             return []  # a negative count means all rows to a database
         return self._noted("read", self.inner.read, name, after, count, tickets)
 
-    @contextmanager
-    def turn(self, name: str, waiting: Callable[[], int] | None = None) -> Iterator[Turn]:
-        try:
-            with self.inner.turn(name, waiting) as turn:
-                yield turn
-        except BaseException as error:
-            self.note("turn", error)
-            raise
-        self.note("turn", None)
+    def turn(
+        self, name: str, waiting: Callable[[], int] | None = None
+    ) -> AbstractContextManager[Turn]:
+        return WatchedTurn(self, self.inner.turn(name, waiting))
 
     def backup(self, path: str) -> None:
         self.inner.backup(path)
@@ -184,3 +180,31 @@ class WatchedStore(Store):
     def close(self) -> None:
         self._closed = True
         self.inner.close()
+
+
+class WatchedTurn(AbstractContextManager[Turn]):
+    """A turn that reports its failure or success to an outage."""
+
+    def __init__(self, store: WatchedStore, turn: AbstractContextManager[Turn]) -> None:
+        self._store, self._turn = store, turn
+
+    def __enter__(self) -> Turn:
+        try:
+            return self._turn.__enter__()
+        except BaseException as failure:
+            self._store.note("turn", failure)
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        try:
+            swallowed = self._turn.__exit__(kind, error, trace)
+        except BaseException as failure:
+            self._store.note("turn", failure)
+            raise
+        self._store.note("turn", error)
+        return swallowed
