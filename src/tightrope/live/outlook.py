@@ -7,7 +7,7 @@ Results are in the user's units; computations are normalised. Letters: K arms, M
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -170,6 +170,11 @@ class Outlook:
             for one, share, rate in zip(self.limits, shares, rates, strict=True)
         )
         return replace(self, limits=limits, forward=runs)
+
+    def table(self) -> dict[str, Any]:
+        """The outlook as a JSON object, with infinite numbers as they are."""
+        limits = [{**asdict(one), "standing": one.standing} for one in self.limits]
+        return {**asdict(self), "limits": limits, "facts": self.facts()}
 
     def facts(self) -> list[str]:
         """The outlook in sentences, without the limits."""

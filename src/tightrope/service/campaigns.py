@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -187,12 +187,12 @@ def status_look(name: str) -> Callable[[Core], tuple[CampaignStatus, PointSums |
     return partial(status_and_sums, name)
 
 
-async def answer_status(asked: CampaignCall, status: int = 200) -> Answer:
+async def answer_status(asked: CampaignCall) -> Answer:
     """The status of a campaign."""
     found, sums = await asked.look(status_look(asked.name))
     if sums is not None:
         found = await asked.app.service.read(with_curve, found, sums)
-    return as_json(found, status)
+    return as_json(found)
 
 
 @route("GET", "/v1/campaigns", "The campaigns that the key may read, with their status",
@@ -307,8 +307,7 @@ async def outlook(asked: CampaignCall) -> Answer:
     if asked.query.get("estimate") == "true":
         made = await asyncio.wrap_future(service.estimates.wanted(asked.name, copied, found))
         found = made.within(found)
-    limits = [{**asdict(one), "standing": one.standing} for one in found.limits]
-    return as_json({**asdict(found), "limits": limits, "facts": found.facts()})
+    return as_json(found.table())
 
 
 @route("GET", "/v1/campaigns/{campaign}/ledger", "The money, in units and in ticks",
@@ -396,13 +395,9 @@ async def why(asked: CampaignCall) -> Answer:
        answers=wire.Quarantine)  # fmt: skip
 async def quarantine(asked: CampaignCall) -> Answer:
     """The reports, each with the reason of its refusal."""
-    numbers, service = await _quarantined(asked), asked.app.service
+    numbers = await asked.look(lambda core: dict(core.ledger.quarantine))
+    service = asked.app.service
     return as_json({"reports": await service.read(refused_of, service.store, asked.name, numbers)})
-
-
-async def _quarantined(asked: CampaignCall) -> dict[int, str | None]:
-    found: dict[int, str | None] = await asked.look(lambda core: dict(core.ledger.quarantine))
-    return found
 
 
 @route("DELETE", "/v1/campaigns/{campaign}/contexts", "Erase the features of requests",
