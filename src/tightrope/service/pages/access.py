@@ -56,20 +56,14 @@ class Access:
             return None
         return found
 
-    def require(self, request: Request, roles: Sequence[str], name: str | None) -> Grant:
-        """The grant, if it has one of the roles for a campaign; raises otherwise."""
+    def require(
+        self, request: Request, roles: Sequence[str], name: str | None, some: bool = False
+    ) -> Grant:
+        """The grant, if it has one of the roles for a campaign, or for ``some``; else raises."""
         found = self.grant(request)
         if found is None:
             raise RefusalError(401, "unauthorized", "this page needs a key")
-        found.require(roles, name)
-        return found
-
-    def require_some(self, request: Request, roles: Sequence[str]) -> Grant:
-        """The grant, if it has one of the roles for some campaign; raises otherwise."""
-        found = self.grant(request)
-        if found is None:
-            raise RefusalError(401, "unauthorized", "this page needs a key")
-        found.require(roles, None, some=True)
+        found.require(roles, name, some)
         return found
 
     def login(self, request: Request, secret: str, response: Response) -> None:

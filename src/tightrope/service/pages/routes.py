@@ -206,7 +206,7 @@ class Pages(PageAnswers):
         """The form that creates a campaign, and its submission."""
         self._count(self.access.grant(request))
         if request.method in ("GET", "HEAD"):
-            self.access.require_some(request, ("admin",))
+            self.access.require(request, ("admin",), None, some=True)
             return self._asked(request, creation_form({}))
         self.access.require_own_page(request)
         values = await form_of(request)
