@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Awaitable, Callable
+from inspect import getmembers, isfunction
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -61,7 +62,7 @@ class PageAnswers:
             static=lambda name: f"/static/{name}?v={self.version}",
             path=path_of,
             login=login,
-            **{name: getattr(formats, name) for name in formats.__all__ if name != "Money"},
+            **dict(getmembers(formats, isfunction)),
         )
 
     def page(self, template: str, status: int = 200, **facts: Any) -> Response:
