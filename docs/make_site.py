@@ -70,7 +70,7 @@ GROUPS = (
         "simulation",
         "Simulation",
         "Many runs of policies on a problem. See [the simulator](../simulator.md).",
-        ("tightrope.engine", "tightrope.results", "tightrope.runs", "tightrope.summary"),
+        ("tightrope.engine", "tightrope.results", "tightrope.runs", "tightrope.runs"),
     ),
     Group(
         "optimum",
@@ -155,8 +155,7 @@ PLACES = (
 # Types that public functions return or take, and that users do not construct.
 RESULTS = {
     "tightrope.policies": ("State", "Statistics"),
-    "tightrope.runs": ("Record",),
-    "tightrope.summary": ("SummaryRow",),
+    "tightrope.runs": ("Record", "SummaryRow"),
     "tightrope.live": ("Outlook",),
     "tightrope.live.outlook": ("LimitOutlook",),
     "tightrope.arena.tuning": ("Tuning",),

@@ -103,7 +103,7 @@ def plain_terminal(monkeypatch):
 def no_compiler_beside():
     """A compiler in another thread saves and restores the filters of warnings of all threads."""
     yield
-    if background := sys.modules.get("tightrope.live.background"):
+    if background := sys.modules.get("tightrope.live.calls"):
         background.Background.wait()
 
 

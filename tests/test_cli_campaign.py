@@ -910,7 +910,7 @@ def test_an_interrupted_command_ends_with_130(campaign, monkeypatch):
 
 
 def test_a_command_compiles_nothing_for_later(campaign, monkeypatch):
-    from tightrope.live.background import Background
+    from tightrope.live.calls import Background
     from tightrope.live.campaign import Campaign
 
     ask, wanted = Campaign.ask, []

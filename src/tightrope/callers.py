@@ -10,8 +10,6 @@ from typing import Any, TypeVar, cast
 
 from tightrope.errors import InputError
 
-__all__ = ["also_called", "warn_caller"]
-
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

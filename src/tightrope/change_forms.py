@@ -8,11 +8,6 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-__all__ = [
-    "AnyCost", "AnyPenalty", "AnyReward", "FieldInput", "Form", "KnownCost", "KnownPenalty", "Note",
-    "ShellForm", "said_of",
-]  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Form:

@@ -30,11 +30,6 @@ from tightrope.change_forms import (
 )  # fmt: skip
 from tightrope.errors import InputError, NotFoundError, nearest
 
-__all__ = [
-    "CHANGES", "TICKET_SCHEMA", "Action", "AnyCost", "AnyPenalty", "AnyReward", "CampaignChange",
-    "FieldInput", "Form", "Note", "ShellForm", "TurnAct", "change_named", "inputs_of", "said_of",
-]  # fmt: skip
-
 TICKET_SCHEMA = {"type": "string", "minLength": 1, "maxLength": 128, "pattern": "^[!-~]{1,128}$"}
 Writer: TypeAlias = Any  # ``tightrope.live.writer.Writer``, in a turn
 

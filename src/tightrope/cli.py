@@ -27,8 +27,6 @@ from tightrope.shell.service import KEYS, demo, serve
 from tightrope.shell.simulation import simulate
 from tightrope.shell.theory import oracle, theory
 
-__all__ = ["COMMANDS", "main"]
-
 COMMANDS = Group(
     "tightrope",
     """\

@@ -14,8 +14,6 @@ from typing import Any
 
 from tightrope.compiled.keys import key_of
 
-__all__ = ["DECISIONS", "decisions_of", "is_newer"]
-
 DECISIONS = 4
 
 

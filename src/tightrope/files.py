@@ -30,28 +30,6 @@ from numpy.lib import format as npy
 
 from tightrope.errors import InputError, OutputError, ResultsError
 
-__all__ = [
-    "PARTS",
-    "Declared",
-    "check_parquet",
-    "lines_in",
-    "make_folder",
-    "memory_here",
-    "not_utf8",
-    "open_file",
-    "open_text",
-    "read_arrays",
-    "read_file",
-    "read_header",
-    "require_file",
-    "require_folder",
-    "require_memory",
-    "require_writable",
-    "whole_file",
-    "write_arrays",
-    "write_text",
-]
-
 PathLike = str | os.PathLike[str]
 PARTS = ".partial"  # subfolder of a report's folder for finished runs
 

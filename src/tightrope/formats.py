@@ -9,27 +9,6 @@ from typing import Any
 
 from tightrope.statistics import Bounded, Estimate
 
-__all__ = [
-    "NOTHING",
-    "Money",
-    "age",
-    "amounts",
-    "at_most",
-    "chance",
-    "count",
-    "counted",
-    "decimals_of",
-    "estimates",
-    "finite",
-    "in_unit",
-    "moment",
-    "number",
-    "odds",
-    "percent",
-    "span",
-    "with_reach",
-]
-
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 LONGEST = 200 * 365 * DAY  # beyond that a time is not worth telling
 NOTHING = "–"

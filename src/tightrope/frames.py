@@ -18,13 +18,11 @@ from tightrope.errors import InputError, TightropeError, nearest
 from tightrope.files import whole_file, write_text
 from tightrope.names import csv_text
 from tightrope.problem.rows import write_table
+from tightrope.runs import SummaryRow
 from tightrope.statistics import Estimate
-from tightrope.summary import SummaryRow
 
 if TYPE_CHECKING:
     from tightrope.problem import Task
-
-__all__ = ["LIBRARIES", "native", "run_columns", "summary_columns", "write_columns"]
 
 INSTALLED_BY = {  # each with narwhals
     "pandas": '"tightrope[pandas]"',

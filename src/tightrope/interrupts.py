@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = ["not_dropped", "stopped_status", "terminable"]
-
 _dropped: list[BaseException | None] = []  # in the blocks that are open now
 
 

@@ -13,18 +13,6 @@ import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 
-__all__ = [
-    "LONGEST",
-    "csv_text",
-    "in_csv",
-    "in_figure",
-    "in_table",
-    "in_text",
-    "listed",
-    "one_line",
-    "shortened",
-]
-
 LONGEST = 60  # characters of a name in a table or a figure
 JOINERS = "\u200c\u200d"  # kept: some scripts and emoji need them, and they are harmless
 HIDDEN = ("Cc", "Cf", "Cs", "Co", "Zl", "Zp")  # controls, formats, surrogates, private, line ends

@@ -24,12 +24,9 @@ from tightrope.problem import Known, Problem, Task, table_of
 from tightrope.problem.problem import MOST_INLINE
 from tightrope.problem.rows import Rows
 from tightrope.problem.values import shown
-from tightrope.runs import Record, Runs, violations
+from tightrope.runs import Record, Runs, SummaryRow, violations
 from tightrope.showing import html_of
 from tightrope.statistics import Estimate, estimate
-from tightrope.summary import SummaryRow
-
-__all__ = ["Results", "SummaryRow", "require_results_name"]
 
 FORMAT = 1  # version of the file format; files of other versions are refused
 ROWS, WEIGHTS = "observed_rows", "observed_weights"  # arrays of a problem with very many rows

@@ -9,8 +9,6 @@ from functools import singledispatch
 from importlib import import_module
 from typing import Any
 
-__all__ = ["html_of", "text_of", "write_report"]
-
 FORMS = "tightrope.report.forms"
 
 

@@ -12,22 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "NORMAL_95",
-    "NORMAL_99",
-    "Bounded",
-    "Estimate",
-    "entries",
-    "estimate",
-    "estimate_within",
-    "mean_intervals",
-    "none_in",
-    "quantile",
-    "quantile_error",
-    "standard_error",
-    "wilson",
-]
-
 Floats = npt.NDArray[np.float64]
 Interval = tuple[float, float]
 

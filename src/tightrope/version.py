@@ -1,5 +1,3 @@
 """The package's version, alone so that every module may import it."""
 
-__all__ = ["__version__"]
-
 __version__ = "0.3.0"

@@ -33,7 +33,7 @@ from tests.corpus.steps import (
 from tightrope import Controller, Problem, Results, Task, load_problem, open_campaign
 from tightrope.data.fitting import fit
 from tightrope.errors import InputError
-from tightrope.live.background import Background
+from tightrope.live.calls import Background
 from tightrope.live.events import START, event_of
 from tightrope.live.log import archived_rows
 from tightrope.live.stores import open_store

@@ -80,8 +80,7 @@ from tightrope.data.fitting import fit
 from tightrope.errors import TightropeError
 from tightrope.live import turns
 from tightrope.live.archive import archive_events, backup_store, restore_store
-from tightrope.live.background import Background
-from tightrope.live.calls import NativeCalls
+from tightrope.live.calls import Background, NativeCalls
 from tightrope.live.stores import open_store
 from tightrope.live.stores.sqlite import SQLiteStore
 from tightrope.policies import POLICIES

@@ -24,7 +24,7 @@ from tests.problems import (
 from tightrope import ChoicePolicy, Controller, LyOn, simulate, trajectory
 from tightrope.engine import single
 from tightrope.errors import BackendError, NotCompiledWarning, PolicyError
-from tightrope.live.background import Background
+from tightrope.live.calls import Background
 from tightrope.policies.base import Setup, limits_of
 
 pytestmark = pytest.mark.usefixtures("unrehearsed")  # compiled code has to notice

@@ -23,9 +23,8 @@ import httptools
 from tests.fuzz.running import Outcome
 from tests.service.conftest import Api
 from tests.service.requests_corpus import BODY_BYTES, ENTRIES, get
-from tightrope.service.http.answers import RefusalError
+from tightrope.service.http.answers import HttpRequest, RefusalError
 from tightrope.service.http.reading import RequestReader
-from tightrope.service.http.requests import HttpRequest
 from tightrope.service.http.server import Limits
 from tightrope.service.server import Running
 

@@ -19,9 +19,8 @@ from tightrope.kernels.live import NOTHING, REFUSED
 from tightrope.kernels.native import live_calls, native
 from tightrope.kernels.plain import PlainCalls
 from tightrope.kernels.run_state import ASKED, EXPLORE, STEP
-from tightrope.live import background
-from tightrope.live.background import Background
-from tightrope.live.calls import NativeCalls
+from tightrope.live import calls as background
+from tightrope.live.calls import Background, NativeCalls
 from tightrope.live.rebuild import new_state, with_record
 from tightrope.policies import POLICIES
 from tightrope.testing.policies import _dollars

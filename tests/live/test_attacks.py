@@ -25,7 +25,8 @@ from tightrope.errors import (
     StoreError,
     WaitError,
 )
-from tightrope.live import background, turns
+from tightrope.live import calls as background
+from tightrope.live import turns
 from tightrope.live.archive import archive_events
 from tightrope.live.campaign import Campaign
 from tightrope.live.stores import Saved

@@ -25,7 +25,7 @@ from tightrope.errors import (
     WaitError,
 )
 from tightrope.live import turns
-from tightrope.live.background import Background
+from tightrope.live.calls import Background
 from tightrope.live.campaign import Campaign
 from tightrope.live.core import CampaignSettings, Core
 from tightrope.live.follower import Follower

@@ -26,10 +26,9 @@ from tightrope import (
 )
 from tightrope.errors import ConflictError, InputError, LogWarning, ReportError
 from tightrope.live import turns
-from tightrope.live.archive import archive_events, backup_store, restore_store
+from tightrope.live.archive import archive_events, backup_store, exported, restore_store
 from tightrope.live.core import Core
 from tightrope.live.events import event_of, row_of_line
-from tightrope.live.export import exported
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.live.stores.sqlite import SQLiteStore
 from tightrope.live.vectors import BLOCK, FIRST, FeatureMeans

@@ -13,7 +13,7 @@ import pytest
 
 from tightrope import Controller, Limit, LyOn, Resolve, Scales, Task, parse_policy
 from tightrope.errors import InputError
-from tightrope.live.background import Background
+from tightrope.live.calls import Background
 from tightrope.policies import POLICIES
 from tightrope.policies.base import InformedPolicy, set_up
 

@@ -16,7 +16,7 @@ from tightrope.live import open_campaign
 from tightrope.live.stores.memory import MemoryStore
 from tightrope.problem import Task
 from tightrope.service.desk import Service, ServiceRequest
-from tightrope.service.wire import RefusalError
+from tightrope.service.http.answers import RefusalError
 
 
 class Gate(MemoryStore):

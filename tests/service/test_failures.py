@@ -26,8 +26,8 @@ from tightrope.service.desk import Service
 from tightrope.service.failures import FailureLog, Outage, WatchedStore
 from tightrope.service.http import HttpServer, Limits, RefusalError
 from tightrope.service.keys import KeyRing, made_key, write_keys
-from tightrope.service.rates import RateLimit
 from tightrope.service.server import Running
+from tightrope.service.signins import RateLimit
 
 
 def test_a_watched_store_hides_nothing_of_its_store():

@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from tightrope.errors import InputError
+from tightrope.service.http.answers import RefusalError
 from tightrope.service.keys import KeyRing, made_key, write_keys
 from tightrope.service.pages import sessions
 from tightrope.service.pages.access import COOKIE, MOST_ENDED, Access
@@ -23,7 +24,6 @@ from tightrope.service.pages.sessions import HEAD, LASTS, opened, sealed
 from tightrope.service.proxies import Proxies
 from tightrope.service.server import Running
 from tightrope.service.signins import LONGEST, MANY, MOST_ADDRESSES, TRIES, SignIns
-from tightrope.service.wire import RefusalError
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,6 @@ from tightrope.report.rows import titled
 from tightrope.report.styles import INK, styles
 from tightrope.theory.learning import learning_limit
 
-__all__ = ["BEST", "SHOWN", "best_policies", "chart_data", "learning_line", "summary_panels"]
-
 BEST = 6  # policies of the summary
 SHOWN = 4  # decimals of a regret, as a share, in the page's data
 BUDGET = "budget, in largest costs of one pull"

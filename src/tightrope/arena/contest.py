@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tightrope.arena import interval_problems, typed_problems
+from tightrope.arena.problems import CHANGING, SETTLED
 from tightrope.arena.ranking import judged, ranked
 from tightrope.arena.report import standings_html, verdicts, write
 from tightrope.arena.rows import ArenaRow, Scene, row_of
@@ -38,65 +39,13 @@ from tightrope.report.extra import MODULES, require
 from tightrope.results import Results
 from tightrope.version import __version__
 
-__all__ = [
-    "BUDGETS",
-    "PROBLEMS",
-    "Arena",
-    "arena",
-    "default_policies",
-    "facts_of",
-    "forgetful_policies",
-    "matches_of",
-    "policies_of",
-    "scenes_of",
-    "without_long_runs",
-]
-
 PROBLEMS = (
     "paper",
     "paper-arms-100",  # one of paper-arms-K: the others differ in their number of arms alone
-    "arena-random-5",
-    "arena-random-10",
-    "arena-random-30",
-    "arena-continuous-8",
-    "arena-tight",
-    "arena-slim-3",
-    "arena-slim-8",
-    "arena-free",
-    "arena-cheap",
-    "arena-uneven-5",
-    "arena-uneven-10",
-    "arena-rare",
-    "arena-rare-5",
-    "arena-rare-10",
-    "arena-small-5",
-    "arena-small-10",
-    "arena-safe-5",
-    "arena-safe-20",
-    "arena-declared-safe",
-    "arena-near-6",
-    "arena-near-20",
-    "arena-mixture-4",
-    "arena-mixture-8",
-    "arena-apart-4",
-    "arena-apart-8",
-    "arena-two-limits",
-    "arena-three-limits",
-    "arena-per-pull",
-    "arena-per-reward",
-    "arena-total",
-    "arena-share",
-    "arena-prices",
-    "advertising",
-    "hiring",
-    "wireless",
-    "routing-1",
-    "routing-2",
-    "routing-3",
-    "routing-4",
-    "routing-5",
-    "arena-abrupt",
-    "arena-drift",
+    *SETTLED,
+    *("advertising", "hiring", "wireless"),
+    *("routing-1", "routing-2", "routing-3", "routing-4", "routing-5"),
+    *CHANGING,
 )
 GROUPS = {  # names that stand for several problems
     typed_problems.ALL_TYPED: typed_problems.LISTED,

@@ -32,8 +32,6 @@ from tightrope.problem.mixtures import best_mixture, conflict
 from tightrope.problem.problem import Problem
 from tightrope.problem.scales import Scales
 
-__all__ = ["FAMILIES", "bernoulli_arms", "family", "short"]
-
 MOST_ARMS = 100
 FEWEST_ARMS = {"near": 4, "apart": 3}  # 2 for the others
 
@@ -116,17 +114,13 @@ def _first_good(
 def _random(name: str, count: int, seed: int) -> Problem:
     """Bernoulli arms; those that earn more tend to incur more."""
     draw = Random(f"{count} {seed}").random
-    return _bernoulli(name, *_first_good(count, lambda _: _odds(draw), _between, _any))
+    return _bernoulli(name, *_first_good(count, lambda _: _odds(draw), _between, lambda *_: True))
 
 
 def _odds(draw: Draw) -> Means:
     """An arm of ``_random``."""
     cost, penalty, luck = 0.3 + 0.6 * draw(), 0.1 + 0.8 * draw(), draw()
     return short(cost), short(0.1 + 0.5 * penalty + 0.4 * luck), short(penalty)
-
-
-def _any(means: Sequence[Means], limit: float) -> bool:
-    return True
 
 
 def _continuous(name: str, count: int, seed: int) -> Problem:

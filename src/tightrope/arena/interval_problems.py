@@ -14,19 +14,8 @@ from math import exp
 from tightrope.problem import Arm, Interval, Limit, Problem
 from tightrope.problem.distributions import Bernoulli, Constant, TwoPoint
 
-__all__ = ["ALL_INTERVALS", "LISTED", "made"]
-
 ALL_INTERVALS = "arena-intervals"
 SALE = 0.25  # the chance of a sale after an auction is won
-
-
-def made(name: str) -> Problem | None:
-    """The problem called ``name``; None if there is none.
-
-    >>> made("arena-intervals-bid").space
-    Interval(low=0.0, high=1.0, name='bid', points=101)
-    """
-    return MAKERS[name](name) if name in MAKERS else None
 
 
 def _bid(name: str) -> Problem:

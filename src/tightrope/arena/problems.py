@@ -15,8 +15,6 @@ from tightrope.arena.families import bernoulli_arms, family, short
 from tightrope.problem import Arm, Change, Limit, Problem, Share
 from tightrope.problem.distributions import Bernoulli, Constant, TwoPoint
 
-__all__ = ["LISTED", "made"]
-
 DRIFT_CHANGES = 40
 
 
@@ -54,13 +52,15 @@ def made(name: str) -> Problem | None:
 
     >>> made("arena-random-5").arm_count, made("arena-random-5-2") == made("arena-random-5")
     (5, False)
+    >>> made("arena-types-swap").arm_count, made("arena-intervals-bid").space.points
+    (3, 101)
     """
     if name in BERNOULLI:
         limit, odds = BERNOULLI[name]
         return Problem(bernoulli_arms(*odds), limit=limit, name=name)
     if name in SPECIAL:
         return SPECIAL[name](name)
-    return typed_problems.made(name) or interval_problems.made(name) or family(name)
+    return family(name)
 
 
 def _cheap(name: str) -> Problem:
@@ -178,10 +178,13 @@ SPECIAL: dict[str, Callable[[str], Problem]] = {
     "arena-prices": _prices,
     "arena-abrupt": _abrupt,
     "arena-drift": _drift,
+    **typed_problems.MAKERS,
+    **interval_problems.MAKERS,
 }
 
-# The name of every problem that a list shows, and one line about it.
-LISTED: dict[str, str] = {
+# The name of every problem that a list shows, and one line about it: first those whose arms stay
+# the same, as the usual arena takes them.
+SETTLED: dict[str, str] = {
     "arena-random-5": "five random Bernoulli arms; arena-random-K-S takes any K and seed S",
     "arena-random-10": "ten random Bernoulli arms",
     "arena-random-30": "thirty random Bernoulli arms",
@@ -194,13 +197,13 @@ LISTED: dict[str, str] = {
     "arena-uneven-5": "five random arms with mean costs from 0.02 to 0.98",
     "arena-uneven-10": "ten random arms with mean costs from 0.02 to 0.98",
     "arena-rare": "three Bernoulli arms with penalties in 2 %, 0.1 % and 0.6 % of the pulls",
-    "arena-declared-safe": "four Bernoulli arms, one of them declared to keep the limit",
     "arena-rare-5": "five random arms with rare penalties",
     "arena-rare-10": "ten random arms with rare penalties",
     "arena-small-5": "five random arms, rewards and penalties below 0.05 of their scales",
     "arena-small-10": "ten random arms, rewards and penalties below 0.05 of their scales",
     "arena-safe-5": "five random arms; one of them keeps the limit",
     "arena-safe-20": "twenty random arms; one of them keeps the limit",
+    "arena-declared-safe": "four Bernoulli arms, one of them declared to keep the limit",
     "arena-near-6": "six random arms: near-duplicates of two",
     "arena-near-20": "twenty random arms: near-duplicates of six",
     "arena-mixture-4": "four random arms: those that keep the limit earn little",
@@ -214,8 +217,9 @@ LISTED: dict[str, str] = {
     "arena-total": "four Bernoulli arms under a limit of 60 in total, whatever the budget",
     "arena-share": "five Bernoulli arms, two fifths of the pulls for two that earn less",
     "arena-prices": "five arms with a price list, dollars and bad answers limited per request",
+}
+CHANGING: dict[str, str] = {
     "arena-abrupt": "four Bernoulli arms; the best two change after half of the budget",
     "arena-drift": "four Bernoulli arms that drift: 40 small changes, the best two cross thrice",
-    **typed_problems.LISTED,
-    **interval_problems.LISTED,
 }
+LISTED = SETTLED | CHANGING | typed_problems.LISTED | interval_problems.LISTED

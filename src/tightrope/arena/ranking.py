@@ -18,8 +18,6 @@ from tightrope import formats
 from tightrope.arena.rows import FAR, TOLERANCE, ArenaRow
 from tightrope.statistics import NORMAL_95
 
-__all__ = ["Standing", "at_place", "judged", "percent", "ranked", "standings", "verdict"]
-
 percent = partial(formats.percent, digits=None)
 MOST_NAMED = 5  # policies in a list of a verdict
 

@@ -21,8 +21,6 @@ from tightrope.report.rows import titled
 from tightrope.report.table import write_csv
 from tightrope.report.tones import red
 
-__all__ = ["FILES", "headline", "standings_html", "standings_table", "verdicts", "write"]
-
 TEMPLATE = "board.html.j2"
 FILES = ("arena.csv", "arena.png", "arena.svg", "arena.html")
 SIZE = (4.6, 3.1)  # inches, of a panel of the summary

@@ -40,8 +40,6 @@ from tightrope.statistics import (
     wilson,
 )
 
-__all__ = ["FAR", "MOST_FAR", "TOLERANCE", "ArenaRow", "Scene", "row_of"]
-
 USUAL = 1000.0  # a budget, in largest costs, for what depends on one
 TOLERANCE = 0.001  # of the limit: a mean violation that counts as none
 FAR = 0.05  # of the limit: a run that goes further beyond it is a bad one

@@ -42,9 +42,7 @@ from tightrope.problem.values import number
 from tightrope.report.panels import Panel, PolicyCurve, Reference
 from tightrope.report.rows import optimum_rate
 from tightrope.report.styles import graded, styles
-from tightrope.summary import SummaryRow
-
-__all__ = ["TunedRow", "Tuning", "tune"]
+from tightrope.runs import SummaryRow
 
 V0 = (1 / 64, 1 / 16, 1 / 4, 1.0, 4.0)
 SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # values of delta, relative to the tightest limit

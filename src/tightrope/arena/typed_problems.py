@@ -19,8 +19,6 @@ from tightrope.problem import Arm, Limit, Problem
 from tightrope.problem.distributions import Beta, Constant, Uniform
 from tightrope.problem.scales import Scales
 
-__all__ = ["ALL_TYPED", "LISTED", "made"]
-
 ALL_TYPED = "arena-types"
 Odds = Sequence[Sequence[float]]  # of every arm: cost, reward, penalty
 
@@ -39,15 +37,6 @@ ROUTING: dict[str, tuple[int, Sequence[float], Sequence[float]]] = {
     "winogrande": (89, (0.734, 0.924, 0.958), (0.0170, 0.3126, 10.17)),
 }
 SPREAD = 10.0  # of an answer's quality: Beta(10 mean, 10 (1 - mean))
-
-
-def made(name: str) -> Problem | None:
-    """The problem called ``name``; None if there is none.
-
-    >>> made("arena-types-swap").arm_count, len(made("arena-types-many").shares)
-    (3, 16)
-    """
-    return MAKERS[name](name) if name in MAKERS else None
 
 
 def _bernoulli(

@@ -39,21 +39,6 @@ from tightrope.errors import (
     WaitError,
 )
 
-__all__ = [
-    "AccessError",
-    "NotExecuted",
-    "Reply",
-    "SpoolWarning",
-    "Ticket",
-    "UnreachableError",
-    "UnreportedWarning",
-    "decoded",
-    "error_of",
-    "error_of_reply",
-    "id_of",
-    "retry_after",
-]
-
 
 class AccessError(TightropeError):
     """A key that the service does not accept, or that lacks the role."""

@@ -36,8 +36,6 @@ from tightrope.client.ids import new_id
 from tightrope.client.spool import Entry, Spool, UnansweredDecision, has_spares
 from tightrope.errors import HaltedError, InputError, StoreError, TightropeError, WaitError
 
-__all__ = ["ClientCore", "Driver", "Penalty", "Send", "Table", "Unreached", "asked", "path"]
-
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0  # seconds between two tries
 FIRST_AWAY, LONGEST_AWAY = 0.5, 5.0  # seconds in which an unreachable service is not tried
 SHORTEST_TIMEOUT = 0.1

@@ -14,8 +14,6 @@ from tightrope.errors import InputError, TightropeError
 if TYPE_CHECKING:
     from tightrope.client.drivers import AsyncClient, Client
 
-__all__ = ["AsyncDecision", "Decision", "DecisionMethods"]
-
 
 class DecisionMethods:
     """A decision of either client: a ticket, and whether it was settled."""

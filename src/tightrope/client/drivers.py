@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
     from tightrope.changes import Action
 
-__all__ = ["AsyncClient", "Client"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 Arms: TypeAlias = Sequence[int | float | str] | Mapping[str, Sequence[float]] | None

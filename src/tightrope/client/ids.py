@@ -10,8 +10,6 @@ import os
 import threading
 import time
 
-__all__ = ["new_id"]
-
 _lock = threading.Lock()
 _last = 0  # the milliseconds and the count of the id before, as one number of 60 bits
 

@@ -7,8 +7,6 @@ from functools import wraps
 from types import MethodType
 from typing import Any, Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, overload
 
-__all__ = ["Async", "Awaiting", "Blocking", "Operation", "finished", "result"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 Async: TypeAlias = Callable[P, Coroutine[Any, Any, T]]

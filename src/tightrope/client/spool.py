@@ -23,8 +23,6 @@ from typing import Any, NamedTuple
 from tightrope.client.answers import Ticket
 from tightrope.errors import InputError, StoreError
 
-__all__ = ["Entry", "Spool", "UnansweredDecision"]
-
 LATEST = 1.0  # seconds before a spare expires in which it is not used
 TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);

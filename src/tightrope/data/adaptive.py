@@ -26,8 +26,6 @@ import numpy.typing as npt
 from tightrope.data.log import Log
 from tightrope.problem.values import Floats
 
-__all__ = ["caveat"]
-
 LEVEL, DRAWS = 0.01, 499
 STRETCH = 50
 MOST_ROWS = 20_000  # the first ones, whose outcomes are tested

@@ -36,8 +36,6 @@ from tightrope.problem.mixtures import BestMixture
 from tightrope.problem.values import Floats
 from tightrope.statistics import NORMAL_95
 
-__all__ = ["BestRate", "best_rate"]
-
 TIED = 3.0  # standard errors; see benchmarks/logs.py for the coverage of the interval
 
 

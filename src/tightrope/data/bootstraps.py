@@ -38,11 +38,9 @@ from tightrope.errors import InfeasibleError
 from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import oracle
 from tightrope.problem import Problem
-from tightrope.runs import Floats
+from tightrope.problem.values import Floats
 from tightrope.showing import html_of, text_of
 from tightrope.statistics import entries
-
-__all__ = ["Bootstrap", "SureRow", "bootstrap"]
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,9 @@ from typing import Any
 import numpy as np
 
 from tightrope.problem import Problem
+from tightrope.problem.values import Floats
 from tightrope.results import Results
-from tightrope.runs import Floats
 from tightrope.statistics import entries
-
-__all__ = ["TypeRow", "rows_of_types"]
 
 
 @dataclass(frozen=True)

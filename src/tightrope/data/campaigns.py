@@ -27,8 +27,6 @@ from tightrope.problem.changed import with_arm
 from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import shown
 
-__all__ = ["Export", "read_export"]
-
 
 @dataclass(frozen=True, eq=False)
 class Export:

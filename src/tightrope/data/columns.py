@@ -18,22 +18,6 @@ from tightrope.errors import InputError, TightropeError
 from tightrope.names import one_line
 from tightrope.problem.values import Floats, shown
 
-__all__ = [
-    "CHUNK",
-    "MOST_ARMS",
-    "WORDS",
-    "Codes",
-    "Columns",
-    "is_number",
-    "merged",
-    "of_frame",
-    "of_mapping",
-    "parsed_all",
-    "place_of",
-    "require_narwhals",
-    "sort_key",
-]
-
 MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])  # of numbers, in lower case
 WORDS = {"true": 1.0, "false": 0.0}
 MOST_ARMS = 100_000

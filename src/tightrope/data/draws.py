@@ -29,23 +29,10 @@ from tightrope.problem.arms import row_columns
 from tightrope.problem.curves import PointArms, arms_over, shares_over, stated_arms
 from tightrope.problem.distributions import Empirical
 from tightrope.problem.features import RowFeatures
-from tightrope.problem.values import shown
+from tightrope.problem.values import Floats, shown
 from tightrope.results import Results
-from tightrope.runs import Floats, violations
+from tightrope.runs import violations
 from tightrope.statistics import Estimate, wilson
-
-__all__ = [
-    "DRAWS",
-    "FEWEST_RUNS",
-    "Chance",
-    "Draws",
-    "Sample",
-    "Split",
-    "arms_with_rows",
-    "log_notes",
-    "sample",
-    "split",
-]
 
 DRAWS, MOST_DRAWS = 50, 10_000  # by default, and at most
 FEWEST_RUNS = 2  # of a draw: one run has no variance

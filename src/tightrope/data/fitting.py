@@ -28,20 +28,6 @@ from tightrope.problem.values import Floats, shown
 if TYPE_CHECKING:
     from tightrope.data.campaigns import Export
 
-__all__ = [
-    "FEW_OF_TYPE",
-    "FEW_ROWS",
-    "Fitted",
-    "arms_of",
-    "fit",
-    "own_penalties",
-    "problem_of",
-    "rows_by_arm",
-    "rows_by_type",
-    "scale_of",
-    "scales_of",
-]
-
 FEW_ROWS = 30  # an arm with fewer rows is named in a warning
 FEW_OF_TYPE = 10  # with fewer rows of a type, an arm draws its rows of all types
 FEW_ARMS = 32  # whose rows are found by looking for each of them

@@ -19,8 +19,6 @@ from tightrope.problem.values import Floats, shown
 if TYPE_CHECKING:
     from tightrope.data.tables import FullTable
 
-__all__ = ["Log", "are_vectors", "checked_contexts", "has_features", "kinds_of", "types_of"]
-
 
 def are_vectors(contexts: Any) -> bool:
     """Whether contexts are an array of features."""

@@ -15,8 +15,6 @@ from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import Oracle, oracle, oracle_of_phases
 from tightrope.problem import Problem
 
-__all__ = ["slopes_of", "worth"]
-
 
 def worth(draws: Draws, budget: float) -> Worth | None:
     """The value of the budget and of a little more budget or limit; None if limits cannot hold.

@@ -27,23 +27,11 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.data.log import Log, has_features, kinds_of, types_of
-from tightrope.data.models import expected_by_folds
-from tightrope.data.tables import FullTable, require_outcomes
+from tightrope.data.tables import FullTable, require_outcomes, vectors_of
 from tightrope.errors import InputError, nearest
-from tightrope.problem.values import Floats, shown
+from tightrope.problem.ridge import fit_slopes
+from tightrope.problem.values import Floats, Integers, shown
 from tightrope.statistics import Estimate, entries
-
-__all__ = [
-    "METHODS",
-    "MixtureEstimates",
-    "MixtureRow",
-    "equally_likely",
-    "evaluate_mixture",
-    "mixture_shares",
-    "require_told",
-    "shares_by_type",
-    "uneven",
-]
 
 METHODS = ("ips", "snips", "dr")
 DIRECT = "direct"  # the method for features alone
@@ -52,7 +40,6 @@ LEAST_SIZE = 50.0  # the smallest effective sample size for estimates
 MOST_ERRORS = 5.0  # standard errors by which frequencies may differ from propensities
 FOLDS = 2  # parts of the log: the model for one is fitted to the others
 Shares = Mapping[str, float] | Sequence[float] | Floats
-Integers = npt.NDArray[np.int64]
 SharesByType = Mapping[str, Shares] | Sequence[Shares]
 
 
@@ -477,3 +464,22 @@ def uneven(log: Log) -> int | None:
         if len(mine) and not np.allclose(mine, mine[0], rtol=1e-9, atol=0.0):
             return arm
     return None
+
+
+def expected_by_folds(log: Log, part: npt.NDArray[np.int64]) -> Floats:
+    """The expected outcomes of every arm for each row, [n, K, C].
+
+    The model of an arm is fitted to its rows in the other parts of the log, with the weights 1 /
+    propensity; ``part`` [n]. An arm without rows there is expected to have the mean of all arms.
+    """
+    assert log.propensity is not None
+    features, outcomes = vectors_of(log).astype(np.float64), log.outcomes.T
+    found = np.empty((len(log), len(log.arms), outcomes.shape[1]))
+    for number in np.unique(part).tolist():
+        here, elsewhere = part == number, part != number
+        for arm in range(len(log.arms)):
+            mine = elsewhere & (log.chosen == arm)
+            mine = mine if mine.any() else elsewhere if elsewhere.any() else here
+            model = fit_slopes(features[mine], outcomes[mine], 1.0 / log.propensity[mine])
+            found[here, arm] = model.at(features[here])
+    return found

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tightrope.data.log import Log
 from tightrope.data.tables import FullTable
@@ -21,14 +20,12 @@ from tightrope.errors import ExhaustedError, InputError
 from tightrope.kernels.rng import POLICY, seed_words
 from tightrope.live.controller import Controller
 from tightrope.live.featured import FeaturedController
+from tightrope.live.past import outcomes_of
 from tightrope.live.typed import TypedController
 from tightrope.policies.base import InformedPolicy, Policy
 from tightrope.problem import Problem, Task
-from tightrope.problem.values import Floats
+from tightrope.problem.values import Floats, Integers
 
-__all__ = ["Passes", "ReplayRun"]
-
-Integers = npt.NDArray[np.int64]
 Take = Callable[[int], int]  # an arm's next line in the flat array of outcomes; -1 if there is none
 
 
@@ -210,27 +207,17 @@ class Passes:
 
 def _lines(data: FullTable | Log, task: Task) -> Floats:
     """Cost, reward and the penalty of every limit, [lines, 2 + M]; a table has n K lines."""
-    count = len(data.arms)
     if isinstance(data, FullTable):
         given = data.outcomes.reshape(-1, len(data.channels))
-        arms = np.tile(np.arange(count), len(data))
+        arms = np.tile(np.arange(len(data.arms)), len(data))
     else:
         given, arms = data.outcomes.T, data.chosen
-    known = task.known_outcomes
-    found = np.empty((len(given), 2 + task.penalty_count))
-    found[:, :2] = given[:, :2]
-    for m, (name, limit) in enumerate(zip(task.limit_names, task.limit_kinds, strict=True)):
-        if m in task.told:
-            found[:, 2 + m] = given[:, 2 + list(data.penalties).index(name)]
-        elif limit.of in ("cost", "reward"):
-            found[:, 2 + m] = task.weights[arms, m] * given[:, ("cost", "reward").index(limit.of)]
-        else:
-            found[:, 2 + m] = known[arms, 2 + m]
+    found = outcomes_of(task, arms, given, data.penalties)
     if task.knows_something:
-        sure = known[arms]
+        sure = task.known_outcomes[arms]
         wrong = ~(np.isnan(sure) | np.isclose(found, sure, rtol=1e-9, atol=0.0))
         for line, channel in zip(*np.nonzero(wrong), strict=True):
-            row = line // count if isinstance(data, FullTable) else line
+            row = line // len(data.arms) if isinstance(data, FullTable) else line
             raise InputError(
                 f"row {row + 1}, arm {data.arms[arms[line]]!r}, {task.channels[channel]} = "
                 f"{found[line, channel]:g}: must be {sure[line, channel]:g}, the task's known "

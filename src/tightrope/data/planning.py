@@ -44,8 +44,6 @@ from tightrope.problem import Limit, Problem
 from tightrope.problem.values import number
 from tightrope.statistics import quantile
 
-__all__ = ["default_policies", "plan"]
-
 DEFAULT = ("resolve", "resolve:risk=0.01", "ts-lp:update=true", "lyon")
 RUNS = 1000
 FAN_POINTS, FAN_SPAN = 11, 32.0  # budgets of a fan chart, from the largest down to this share

@@ -15,8 +15,6 @@ from tightrope.problem import Problem
 from tightrope.showing import html_of, text_of, write_report
 from tightrope.statistics import entries
 
-__all__ = ["OFTEN", "QUANTILES", "Earned", "LimitWorth", "Plan", "PlanRow", "Promise", "Worth"]
-
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 OFTEN = 0.5  # a limit that is broken in more runs than this is not kept
 
@@ -91,7 +89,8 @@ class LimitWorth:
     @property
     def per_step(self) -> Split:
         """The value of raising the limit by ``step``, in reward."""
-        return _times(self.per_unit, self.step)
+        one, step = self.per_unit, self.step
+        return Split(one.mean * step, one.simulation * step, one.log * step)
 
     def as_dict(self) -> dict[str, Any]:
         """JSON-ready entries."""
@@ -226,7 +225,3 @@ class Plan:
     def write(self, folder: str) -> tuple[str, ...]:
         """Write plan.html, plan.json, plan.csv, plan.png and plan.svg; returns their paths."""
         return write_report(self, folder)
-
-
-def _times(value: Split, factor: float) -> Split:
-    return Split(value.mean * factor, value.simulation * factor, value.log * factor)

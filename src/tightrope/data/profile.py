@@ -32,8 +32,6 @@ from tightrope.statistics import (
     none_in,
 )
 
-__all__ = ["ArmProfile", "LimitProfile", "PairProfile", "Profile", "TypeProfile", "profile"]
-
 BINS = 24
 DRIFT = 5.0  # standard errors between the halves of a log from which to warn
 LEAST_HALF = 30  # rows of an arm in each half for a comparison

@@ -31,8 +31,6 @@ from tightrope.problem import Box, Features, Interval, Space
 from tightrope.problem.contexts import MOST_EVER
 from tightrope.problem.values import LARGEST, Floats, shown
 
-__all__ = ["FORMATS", "format_of", "penalty_columns", "read_log", "read_rows", "space_of_columns"]
-
 FORMATS = ("csv", "parquet", "campaign")
 SUFFIXES = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",

@@ -34,8 +34,6 @@ from tightrope.policies.base import InformedPolicy, Policy
 from tightrope.problem import Problem, Space, Task
 from tightrope.statistics import Estimate, entries, estimate, quantile, wilson
 
-__all__ = ["METHODS", "QUANTILES", "Replay", "ReplayRow", "replay", "require_names"]
-
 METHODS = ("rejection", "queues")
 QUANTILES = (0.05, 0.5, 0.95)
 MOST_ORDERS = 10**7

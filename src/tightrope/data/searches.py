@@ -21,8 +21,6 @@ from tightrope.policies import Policy, Resolve
 from tightrope.problem import Problem
 from tightrope.statistics import quantile, quantile_error
 
-__all__ = ["MOST_EARNED", "PROMISE_RUNS", "Planner", "guessed_budget", "neat"]
-
 NEAR = 0.005  # of a budget or limit: relative precision of its search
 MOST_EARNED = 64.0  # times the largest budget: where the search for a budget ends
 MOST_ROUNDS = 16  # of a search

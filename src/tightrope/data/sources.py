@@ -35,8 +35,6 @@ from tightrope.files import check_parquet, lines_in, not_utf8, open_file, open_t
 from tightrope.names import one_line
 from tightrope.problem.values import Floats, shown
 
-__all__ = ["columns_of"]
-
 SEPARATORS = ",;\t|"
 LONGEST_HEADER = 2**20  # characters
 BUFFER = 2**18  # bytes of a file per read

@@ -22,11 +22,6 @@ from tightrope.problem.meaning import check_limits_of_data
 from tightrope.problem.named import Named, check_names
 from tightrope.problem.values import Floats, shown
 
-__all__ = [
-    "FullTable", "Limits", "completed_log", "problem_of", "require_outcomes", "task_of",
-    "vectors_of",
-]  # fmt: skip
-
 Limits = Mapping[str, float | str | Kind]
 
 

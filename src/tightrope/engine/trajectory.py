@@ -17,7 +17,8 @@ from tightrope.engine.single import SingleRun, SingleRunPlan, plan_single
 from tightrope.errors import InputError
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
-from tightrope.runs import Floats, Runs
+from tightrope.problem.values import Floats
+from tightrope.runs import Runs
 from tightrope.showing import html_of
 
 __all__ = ["Trajectory", "trajectory"]

@@ -13,8 +13,6 @@ from tightrope.policies.base import Policy
 from tightrope.policies.naming import lasting, parse_policy
 from tightrope.problem.values import shown
 
-__all__ = ["as_policy", "known_who", "microseconds", "moment", "one_of", "own_name", "positive"]
-
 MOST_WAIT = 100 * 365 * 86400.0  # seconds until a ticket expires, at most
 
 

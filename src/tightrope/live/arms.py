@@ -23,8 +23,6 @@ from tightrope.problem import Task, check_budget
 from tightrope.problem.changed import fitted, repriced, rescaled, with_arm
 from tightrope.problem.values import shown
 
-__all__ = ["MovingRun", "number_among"]
-
 EMPTY: Mapping[int, float] = MappingProxyType({})
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from operator import index
 from typing import Any
 
-__all__ = ["Beside"]
-
 
 @dataclass
 class Beside:

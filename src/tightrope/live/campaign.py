@@ -29,7 +29,6 @@ from tightrope.live.change import Relearning
 from tightrope.live.controller import Penalty
 from tightrope.live.core import ON_OVERRUN, Core, digest_of
 from tightrope.live.events import START, Event
-from tightrope.live.follower import unknown_campaign
 from tightrope.live.log import events_of, rows_of, whole_log
 from tightrope.live.outlook import Outlook
 from tightrope.live.queue import (
@@ -45,8 +44,6 @@ from tightrope.problem.values import shown
 
 if TYPE_CHECKING:
     from tightrope.live.status import CampaignStatus, RefusedReport
-
-__all__ = ["Campaign", "TurnRequest", "unknown_campaign"]
 
 Eligible = Sequence[int | float | str] | Mapping[str, Sequence[float]] | None
 TOLD = frozenset(["id", "cost", "reward", "penalty", "arm"])  # the names of a report
@@ -318,7 +315,7 @@ class Campaign(TurnTaker):
         ``before``: only those of requests before this time. Tickets in flight keep theirs. Returns
         how many were erased.
         """
-        from tightrope.live.erasure import erase_contexts
+        from tightrope.live.archive import erase_contexts
 
         return erase_contexts(self, before)
 

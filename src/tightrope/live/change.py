@@ -23,8 +23,6 @@ from tightrope.problem.contexts import as_types
 from tightrope.problem.meaning import require_binding
 from tightrope.problem.values import shown
 
-__all__ = ["Relearning"]
-
 FEW = 1000  # reports that are learned again without compiling
 
 

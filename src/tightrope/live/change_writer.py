@@ -28,15 +28,12 @@ from tightrope.live.kinds import (
     Resumed,
     TypesMerged,
 )
-from tightrope.live.ledger import MOST_TICKS, Account, Open, moved
+from tightrope.live.ledger import MOST_TICKS, Account, Open, hard_totals, known_amount, moved
 from tightrope.live.log import events_of
-from tightrope.live.reservations import hard_totals, known_amount
 from tightrope.live.stores import Turn
 from tightrope.live.tickets import Past, good_id
 from tightrope.problem import check_budget
 from tightrope.problem.values import shown
-
-__all__ = ["MOST_EXPIRIES", "ChangeWriter"]
 
 MOST_EXPIRIES = 256  # in one turn
 
@@ -260,4 +257,5 @@ def require_text(note: str | None, place: str) -> None:
 
 
 def storable(text: str) -> bool:
+    """Whether every store can keep a text."""
     return "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)

@@ -21,7 +21,7 @@ from tightrope.kernels.live import NOTHING, REFUSED
 from tightrope.kernels.rng import POLICY, seed_words
 from tightrope.kernels.run_state import ASKED, EXPLORE, STEP
 from tightrope.live.arms import MovingRun
-from tightrope.live.background import Background
+from tightrope.live.calls import Background
 from tightrope.live.estimate import estimate_of
 from tightrope.live.outlook import Outlook, outlook_of
 from tightrope.live.past import PastData, PastSums, learn_sums, past_sums
@@ -31,8 +31,6 @@ from tightrope.policies.faults import wrong_arm
 from tightrope.problem import Problem, Task
 from tightrope.problem.values import at, shown
 from tightrope.showing import html_of
-
-__all__ = ["Controller"]
 
 PLAIN = frozenset((float, int))  # types that compiled code accepts directly
 

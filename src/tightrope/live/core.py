@@ -40,10 +40,13 @@ from tightrope.live.controller import Controller
 from tightrope.live.events import Event, cannot_follow, when
 from tightrope.live.featured import FeaturedController
 from tightrope.live.kinds import Stateful, Told
-from tightrope.live.ledger import DAY, Ledger, Open, moved
-from tightrope.live.reservations import (
+from tightrope.live.ledger import (
+    DAY,
+    Ledger,
+    Open,
     caps_of,
     is_price,
+    moved,
     reservations,
 )
 from tightrope.live.spaced import PointController
@@ -53,13 +56,6 @@ from tightrope.policies.base import Policy
 from tightrope.policies.naming import code_of, stored_policy
 from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import LARGEST, shown
-
-__all__ = [
-    "CampaignSettings",
-    "Core",
-    "digest_of",
-    "when",
-]
 
 STOPS = ("hard", "paper", "soft")
 ON_OVERRUN = ("pause", "alert")

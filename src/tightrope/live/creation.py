@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from tightrope.callers import also_called, warn_caller
 from tightrope.errors import InputError, ReservationWarning, RiskWarning, SoftBudgetWarning
-from tightrope.live.agreement import require_same
 from tightrope.live.arguments import (
     as_policy,
     known_who,
@@ -24,30 +23,26 @@ from tightrope.live.arguments import (
 )
 from tightrope.live.campaign import Campaign
 from tightrope.live.controller import Controller
-from tightrope.live.core import (
-    ON_OVERRUN,
-    STOPS,
-    CampaignSettings,
-    Core,
-    digest_of,
-)
+from tightrope.live.core import ON_OVERRUN, STOPS, CampaignSettings, Core, digest_of
 from tightrope.live.events import START
 from tightrope.live.follower import unknown_campaign
 from tightrope.live.kinds import Created
-from tightrope.live.ledger import Account, moved, tick_digits
+from tightrope.live.ledger import Account, hard_totals, moved, reservations, tick_digits, uncapped
 from tightrope.live.past import NOT_KEPT, PastData, PastLines, PastSums, past_sums
-from tightrope.live.reservations import hard_totals, reservations, uncapped
+from tightrope.live.snapshots import task_of
 from tightrope.live.spaced import by_place
 from tightrope.live.stores import Saved, Store, open_store
 from tightrope.live.writer import Writer
 from tightrope.policies.aim import aim_of
 from tightrope.policies.base import Policy
 from tightrope.policies.resolve import Resolve
-from tightrope.problem import Problem, Task
+from tightrope.problem import Problem, Task, check_budget
+from tightrope.problem.features import as_contexts, contexts_table
 from tightrope.problem.values import shown
 from tightrope.version import __version__
 
-__all__ = ["notices_of", "open_campaign"]
+MOST = 5  # differences that a message names
+Terms = dict[str, str]  # the terms of a campaign, by name
 
 
 @also_called("budgets", "budget")
@@ -244,3 +239,65 @@ def _learned(
     if past:
         controller.learn_sums(past)
     return past, ""
+
+
+def require_same(
+    campaign: Campaign, task: Task | Problem | None, budget: float | None, policy: Policy | None
+) -> None:
+    """Raise, and name the differences, if an argument does not agree.
+
+    A term agrees if the campaign has it now, or had it when it was created. Arms, limits, scales
+    and prices are terms of a task.
+    """
+    controller = campaign.refreshed().controller
+    here, there = Terms(), Terms()
+    arms = frozenset() if task is None else frozenset(task.task.names)
+    if budget is not None:
+        here["budget"], there["budget"] = repr(check_budget(budget)), repr(controller.budget)
+    if task is not None:
+        here |= _terms_of(task.task, arms)
+        there |= _terms_of(controller.task, arms)
+    if policy is not None:
+        here["policy"] = policy.for_task(controller.task).label
+        there["policy"] = controller.policy.label
+    names = [one for one in dict.fromkeys([*here, *there]) if here.get(one) != there.get(one)]
+    first = _first_terms(campaign, arms) if names else {}
+    wrong = [
+        f"{name} ({there.get(name, 'none')} there, {here.get(name, 'none')} here)"
+        for name in names
+        if name not in first or here.get(name) != first[name]
+    ]
+    if wrong:
+        more = f" and {len(wrong) - MOST} more" * (len(wrong) > MOST)
+        raise InputError(
+            f"campaign {campaign.name!r}: already exists with other terms: "
+            f"{', '.join(wrong[:MOST])}{more}; leave out these arguments, or change the "
+            "campaign first"
+        )
+
+
+def _first_terms(campaign: Campaign, arms: frozenset[str]) -> Terms:
+    """The terms at creation; none if that event is archived."""
+    body = next(campaign.events(0, 1)).body
+    if not isinstance(body, Created):
+        return {}
+    return {"budget": repr(body.budget), **_terms_of(task_of(body.snapshot), arms)}
+
+
+def _terms_of(task: Task, arms: frozenset[str]) -> Terms:
+    """The terms of a task that concern these arms."""
+    found = {f"arm {name!r}": "declared" for name in task.names if name in arms}
+    for name, kind in zip(task.limit_names, task.limit_kinds, strict=True):
+        found[f"limit {name!r}"] = repr(kind.short)
+    caps = cast(Mapping[str, float], task.scales.grow)
+    for channel, scale in zip(task.channels, task.scales.channels, strict=True):
+        cap = caps.get(channel)
+        found[f"scale of {channel}"] = repr(scale) if cap is None else f"growing up to {cap!r}"
+    found["contexts"] = str(contexts_table(as_contexts(task.contexts)) or "none")
+    if task.safe is not None:
+        found["safe arm"] = repr(task.safe)
+    prices: dict[str, Any] = {"cost": task.costs or {}, **task.known}
+    for channel, by_arm in prices.items():
+        for arm in arms.intersection(by_arm):
+            found[f"{channel} of arm {arm!r}"] = repr(by_arm[arm])
+    return found

@@ -23,7 +23,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tightrope.kernels.moving import DELAYS, Rules, flight_numbers
 from tightrope.kernels.native import moving_run, single_run
@@ -33,18 +32,15 @@ from tightrope.kernels.single_run import Ends
 from tightrope.kernels.step import packed
 from tightrope.live.outlook import rate_unit
 from tightrope.problem import Task
+from tightrope.problem.values import Floats
 
 if TYPE_CHECKING:
     from tightrope.live.controller import Controller
-
-__all__ = ["FORWARD", "EndRates", "estimate_of"]
 
 FORWARD, FEWEST = 200, 50  # forward runs, and the fewest for an estimate
 WORK = 200_000_000  # of all forward runs, at most: a second or two
 QUANTILES = (0.05, 0.5, 0.95)  # of the rates at the end
 LONGER = 3.0  # times the pulls that are expected to be left, at most, in a forward run
-
-Floats = npt.NDArray[np.float64]
 
 
 def estimate_of(controller: Controller, pulls_left: float | None) -> EndRates | None:

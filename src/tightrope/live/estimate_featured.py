@@ -12,19 +12,15 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tightrope.kernels.run_state import COLUMNS, CONTEXT, RunState
 from tightrope.kernels.step import packed
 from tightrope.policies.parts.linear import FAR, FLOOR, SEEN, STRIDE, Models, is_learned
 from tightrope.policies.state import record_fields
 from tightrope.problem import Task
-
-__all__ = ["FeaturedForward"]
+from tightrope.problem.values import Floats
 
 COPIES = 4  # of each request, with outcomes of their own
-
-Floats = npt.NDArray[np.float64]
 
 
 class _Belief(NamedTuple):

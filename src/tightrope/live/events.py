@@ -26,11 +26,6 @@ from tightrope.live.kinds import KINDS, Body
 if TYPE_CHECKING:
     from tightrope.problem import Task
 
-__all__ = [
-    "START", "VERSION", "Event", "Row", "cannot_follow", "encode", "event_of", "line_of",
-    "row_of_line", "stored", "text_of", "when", "words_of",
-]  # fmt: skip
-
 VERSION = 2  # of the bodies and of the rules to apply them; a newer one halts a process
 START = bytes(16)  # the hash before the first event
 new_hash = blake2b(digest_size=16).copy

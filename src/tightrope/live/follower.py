@@ -26,8 +26,6 @@ from tightrope.live.vectors import ErasedError
 from tightrope.policies.base import Policy
 from tightrope.version import __version__
 
-__all__ = ["Follower", "state_before", "unknown_campaign"]
-
 
 class TakenOverError(HaltedError):
     """Another version of the program took over while this process worked."""

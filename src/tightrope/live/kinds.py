@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from tightrope.live.ledger import Ledger
     from tightrope.problem import Task
 
-__all__ = [
-    "KINDS", "Amended", "Archived", "ArmAdded", "ArmRetired", "Asked", "Body", "BudgetAdded",
-    "BudgetSet", "Changed", "Closed", "ContextsErased", "Created", "Discarded", "Expired",
-    "Paused", "Pinned", "Quarantined", "Repriced", "Restored", "Resumed", "Stateful", "Told",
-    "TypeAdded", "TypesMerged", "Upgraded", "Voided",
-]  # fmt: skip
-
 Amount = Callable[[float], str]  # money as text
 
 

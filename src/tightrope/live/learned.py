@@ -12,18 +12,15 @@ from itertools import product
 from typing import NamedTuple, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
 from tightrope.live.controller import Controller
 from tightrope.policies.parts.beliefs import size_of_sums
 from tightrope.policies.parts.splines import ALIKE, BENDS, HEIGHTS, HIGH, LEAST, ROUGH, SEEN
 from tightrope.policies.smooth import splines_of
 from tightrope.problem import Space, Task
+from tightrope.problem.values import Floats
 from tightrope.statistics import NORMAL_95
 
-__all__ = ["CurvePoint", "LearnedCurve", "PointSums", "curve_of", "point_sums"]
-
-Floats = npt.NDArray[np.float64]
 FITS = 2  # the second knows the variance of outcomes around the first
 
 

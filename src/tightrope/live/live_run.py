@@ -19,8 +19,6 @@ from tightrope.policies.base import IndexPolicy, Policy
 from tightrope.policies.faults import is_outside
 from tightrope.problem import Task
 
-__all__ = ["LiveRun"]
-
 FEW = 128  # arms: with more, a decision without a ``State`` is faster
 
 

@@ -10,8 +10,6 @@ from tightrope.files import lines_in, open_file
 from tightrope.live.events import START, Event, Row, event_of, line_of, row_of_line
 from tightrope.live.stores import Store
 
-__all__ = ["MANY", "archived_rows", "events_of", "lines_of", "read_lines", "rows_of", "whole_log"]
-
 MANY = 1000  # events per read
 
 

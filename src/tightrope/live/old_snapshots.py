@@ -26,8 +26,6 @@ from tightrope.policies.resolve import Resolve
 from tightrope.policies.state import State, field_starts, record_fields
 from tightrope.problem import Task
 
-__all__ = ["read_old", "with_coins"]
-
 Bytes = npt.NDArray[np.uint8]
 
 OLD_FIELDS = 27  # of the entries of today's ``Field``, the first ones

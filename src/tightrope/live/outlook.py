@@ -7,13 +7,12 @@ Results are in the user's units; computations are normalised. Letters: K arms, M
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tightrope.errors import InputError
-from tightrope.live.promise import PromisedLimit, promise_words
 from tightrope.live.remaining import UNKNOWN, Remaining, RemainingOpen, RemainingPerPull
 from tightrope.policies.aim import Usual, aim_of, declared_usual
 from tightrope.policies.guarded import GuardedResolve
@@ -25,14 +24,54 @@ from tightrope.showing import html_of, text_of
 
 if TYPE_CHECKING:
     from tightrope.live.controller import Controller
-    from tightrope.policies.base import Policy
     from tightrope.problem import Task
-
-__all__ = ["LimitOutlook", "Outlook", "outlook_of", "rate_unit"]
 
 LEAST_DOUBT = 1e-300  # so that its parts are numbers above 0
 LEAST_BUDGET = 1e-300  # normalised; costs may grow far above the budget
 LEAST_COST = 1e-9  # in place of one that is 0
+
+
+class PromisedLimit(NamedTuple):
+    """A limit, and a bound on the chance that it is broken at the end."""
+
+    name: str
+    chance: float
+    promised: bool  # whether the requested risk is promised now
+    broken: bool  # already
+
+
+def promise_words(
+    risk: float | None, limits: Sequence[PromisedLimit], aimed: bool = False
+) -> str | None:
+    """What remains of a requested risk; None without a risk and without a broken limit.
+
+    ``aimed``: the policy aims at the risk and proves nothing.
+    """
+    broken = [one.name for one in limits if one.broken]
+    if broken:
+        return f"limit {broken[0]!r} is broken: its penalty is above what the whole budget allows"
+    if risk is None or not limits:
+        return None
+    if aimed:
+        return f"risk = {risk:g} is aimed at, not proved: no arm is declared safe"
+    worst = max(limits, key=lambda one: (not one.promised, one.chance))
+    state = "is promised" if worst.promised else "cannot be promised yet"
+    bound = f"the chance to end above limit {worst.name!r} is at most {worst.chance:.2g}"
+    return f"risk = {risk:g} {state}: {bound}"
+
+
+def promise_of(controller: Controller) -> str | None:
+    """What remains of a promise that relies on a safe arm; None if there is no such promise."""
+    if not isinstance(controller.policy, GuardedResolve):
+        return None
+    guard, state, limits = controller._state.scratch.guard, controller._state.record, []
+    for m, name in enumerate(controller.task.limit_names):
+        chance = chance_allowed(guard, state, m) + float(guard.doubt[m])
+        left, rest = state.remaining[0], state.remaining[1 + m]
+        if state.bases[m]:  # per pull or reward: what counts is the slack at the end
+            rest = rest - state.limits[m] * left if left < 0.0 else 0.0
+        limits.append(PromisedLimit(name, min(chance, 1.0), bool(guard.made[m]), rest < -1e-9))
+    return promise_words(controller.policy.risk, limits)
 
 
 @dataclass(frozen=True)
@@ -132,6 +171,11 @@ class Outlook:
         )
         return replace(self, limits=limits, forward=runs)
 
+    def table(self) -> dict[str, Any]:
+        """The outlook as a JSON object, with infinite numbers as they are."""
+        limits = [{**asdict(one), "standing": one.standing} for one in self.limits]
+        return {**asdict(self), "limits": limits, "facts": self.facts()}
+
     def facts(self) -> list[str]:
         """The outlook in sentences, without the limits."""
         left = "" if self.pulls_left is None else f", about {self.pulls_left:,.0f} left"
@@ -203,7 +247,7 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         rows.append(_row(controller, m, rest, ranges, doubt / task.penalty_count, lost[m], sure))
     ahead = max(budget - used, 0.0) / used if used > 0.0 else None
     reward = float(totals[:, 1].sum()) * task.scales.reward
-    pulls = sum(controller.pulls)
+    pulls, risk = sum(controller.pulls), getattr(controller.policy, "risk", None)
     return Outlook(
         budget=controller.budget,
         spent=controller.spent,
@@ -212,7 +256,7 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         reward=None if ahead is None else reward and reward * (1.0 + ahead),
         reward_so_far=reward,
         doubt=doubt,
-        risk=getattr(controller.policy, "risk", None),
+        risk=risk,
         safest=controller.row_names(safest),
         safe=all(_keeps_all(task, high[rows]) for rows in kinds),
         limits=tuple(rows),
@@ -220,13 +264,8 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         changed=_changed(controller),
         refuted=tuple(_refuted_words(controller, low, *one) for one in refuted),
         out_of_reach=_out_of_reach(controller, totals),
-        aimed=_aimed(controller.policy),
+        aimed=risk is not None and not isinstance(controller.policy, GuardedResolve),
     )
-
-
-def _aimed(policy: Policy) -> bool:
-    """Whether a policy has a risk that it only aims at."""
-    return getattr(policy, "risk", None) is not None and not isinstance(policy, GuardedResolve)
 
 
 def _out_of_reach(controller: Controller, totals: Any) -> str | None:

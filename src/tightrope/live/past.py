@@ -23,22 +23,8 @@ from tightrope.live.rebuild import renew_terms
 from tightrope.names import listed
 from tightrope.policies.base import IndexPolicy, Policy, net_sum
 from tightrope.problem import Task, Types
-from tightrope.problem.values import shown
+from tightrope.problem.values import Floats, Integers, shown
 
-__all__ = [
-    "NOT_KEPT",
-    "PastData",
-    "PastLines",
-    "PastSums",
-    "learn_sums",
-    "past_sums",
-    "rows_of_past",
-    "spread",
-    "sums_of_lines",
-    "weights_of_past",
-]
-
-Floats = npt.NDArray[np.float64]
 NOT_KEPT = "-"  # an event's text about lines that are not in the log
 
 
@@ -118,23 +104,29 @@ def rows_of_past(past: PastData, task: Task) -> tuple[npt.NDArray[np.int64], Flo
             raise InputError(f"learn_from: has no penalty {name!r}, which the task limits")
     arms, given, contexts, _ = past.lines()
     arms = np.array([names.index(name) for name in past.arms])[arms]
-    outcomes = np.empty((len(arms), 2 + task.penalty_count))
-    outcomes[:, :2] = given[:, :2]
+    return arms, outcomes_of(task, arms, given, past.penalties), contexts
+
+
+def outcomes_of(task: Task, arms: Integers, given: Floats, penalties: Sequence[str]) -> Floats:
+    """The outcomes of lines in the order of the task's channels, [lines, 2 + M].
+
+    ``arms`` [lines]: the task's. ``given``: cost, reward and the ``penalties`` of each line; the
+    others are known, or follow from the cost or the reward.
+    """
+    found = np.empty((len(given), 2 + task.penalty_count))
+    found[:, :2] = given[:, :2]
     for m, (name, limit) in enumerate(zip(task.limit_names, task.limit_kinds, strict=True)):
         if m in task.told:
-            outcomes[:, 2 + m] = given[:, 2 + list(past.penalties).index(name)]
+            found[:, 2 + m] = given[:, 2 + list(penalties).index(name)]
         elif limit.of in ("cost", "reward"):
-            source = given[:, ("cost", "reward").index(limit.of)]
-            outcomes[:, 2 + m] = task.weights[arms, m] * source
+            found[:, 2 + m] = task.weights[arms, m] * given[:, ("cost", "reward").index(limit.of)]
         else:
-            outcomes[:, 2 + m] = task.known_outcomes[arms, 2 + m]
-    return arms, outcomes, contexts
+            found[:, 2 + m] = task.known_outcomes[arms, 2 + m]
+    return found
 
 
 def past_sums(past: PastData, task: Task, weight: float) -> list[PastSums]:
     """The sums of a log, in the user's units."""
-    if not isinstance(weight, Real) or not 0.0 < float(weight) <= 1.0:
-        raise InputError(f"weight = {shown(weight)}: must be above 0, at most 1")
     arms, outcomes, contexts = rows_of_past(past, task)
     if not isinstance(task.contexts, Types) or contexts is None:
         names, kinds = [None], np.zeros(len(arms), np.int64)
@@ -145,7 +137,7 @@ def past_sums(past: PastData, task: Task, weight: float) -> list[PastSums]:
         names = list(dict.fromkeys(contexts))
         kinds = np.array([names.index(name) for name in contexts], np.int64)
     rows, count = kinds * task.arm_count + arms, len(names) * task.arm_count
-    weights = weights_of_past(past, rows, float(weight))
+    weights = weights_of_past(past, rows, weight)
     columns = [np.ones(len(arms)), *np.minimum(outcomes, task.scales.channels).T]
     found = [
         np.bincount(rows, weights * one * other, minlength=count)

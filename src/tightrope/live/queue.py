@@ -16,8 +16,6 @@ from typing import Any
 from tightrope.errors import HaltedError, PolicyError, StoreError, TightropeError
 from tightrope.live.writer import Writer
 
-__all__ = ["Desk", "TurnRequest", "UnexpectedError"]
-
 MOST_TOGETHER = 256  # requests of one turn
 
 

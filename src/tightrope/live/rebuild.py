@@ -12,7 +12,6 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from tightrope.kernels.run_state import ASKED, PHASE, STEP, RunState
 from tightrope.kernels.spec import CHOICE, SIEVE, Spec, spec_of, stateful
@@ -29,23 +28,10 @@ from tightrope.policies.choice import ChoicePolicy, carried_fields
 from tightrope.policies.parts.watch import watch_units
 from tightrope.policies.state import record_fields
 from tightrope.problem import Problem, Task
-
-__all__ = [
-    "Moves",
-    "copy_statistics",
-    "merge_rows",
-    "new_state",
-    "rebuilt",
-    "renew_terms",
-    "reprice_statistics",
-    "state_at_start",
-    "with_record",
-    "with_sieve",
-]
+from tightrope.problem.values import Floats
 
 SUMS = ("pulls", "totals", "squares", "products", "net_squares")  # of a ``State``, by row
 MANY = 128  # with more arms, a decision does not scan all of them
-Floats = npt.NDArray[np.float64]
 
 
 class Moves(NamedTuple):

@@ -12,8 +12,6 @@ import numpy as np
 
 from tightrope.policies.parts.guard import price_of
 
-__all__ = ["UNKNOWN", "Remaining", "RemainingOpen", "RemainingPerPull"]
-
 TILTS = np.geomspace(1e-3, 20.0, 60)
 UNKNOWN = 1e12  # for an unknown rate
 

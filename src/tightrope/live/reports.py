@@ -20,8 +20,6 @@ from tightrope.problem.changed import MOST_GROWTH
 from tightrope.problem.named import nearest_limit
 from tightrope.problem.values import shown
 
-__all__ = ["ReportForm"]
-
 PLAIN = frozenset([float, int, list])  # checked first: abstract classes are slower
 
 

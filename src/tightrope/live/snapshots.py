@@ -24,8 +24,6 @@ from tightrope.policies.base import Policy
 from tightrope.problem import Task, check_budget
 from tightrope.version import __version__
 
-__all__ = ["pack", "task_of", "unpack"]
-
 MAGIC = b"tightrope controller\n"
 FORMAT = 5  # version of the format
 OLD = (2, 3)  # other versions that are read, besides 4

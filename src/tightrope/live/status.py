@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Any, NotRequired, TypedDict, cast
 
 from tightrope.errors import InputError
-from tightrope.live.core import Core, when
-from tightrope.live.events import START, Row, event_of
+from tightrope.live.core import Core
+from tightrope.live.events import START, Row, event_of, when
 from tightrope.live.featured import FeaturedController
 from tightrope.live.follower import state_before
 from tightrope.live.kinds import Asked, Quarantined
@@ -17,7 +17,7 @@ from tightrope.live.learned import CurvePoint, PointSums, curve_of, point_sums
 from tightrope.live.ledger import Account, Ledger, TypeCounts, mix_changed
 from tightrope.live.log import events_of as chained
 from tightrope.live.log import rows_of
-from tightrope.live.promise import promise_of
+from tightrope.live.outlook import promise_of
 from tightrope.live.stores import Store
 from tightrope.live.tickets import Past, Ticket, good_id
 from tightrope.live.vectors import ErasedError
@@ -25,23 +25,6 @@ from tightrope.policies.base import Policy
 from tightrope.problem import Task
 from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import shown
-
-__all__ = [
-    "CampaignStatus",
-    "RefusedReport",
-    "StatusFeature",
-    "StatusType",
-    "Why",
-    "amounts_of",
-    "events_of",
-    "ledger_status",
-    "refused_of",
-    "status_and_sums",
-    "status_of",
-    "ticket_of",
-    "why_of",
-    "with_curve",
-]
 
 
 class AccountAmounts(TypedDict):

@@ -15,8 +15,6 @@ from tightrope.live.kinds import Amended, Asked, Body, Expired, Quarantined, Tol
 from tightrope.live.ledger import Open
 from tightrope.problem.spaces import Value
 
-__all__ = ["OWN_ID", "Past", "Ticket", "good_id", "id_of"]
-
 OWN_ID = re.compile(r"\d+-\d{8,}")  # epoch and number: the id of a ticket if a client gives none
 GOOD_ID = re.compile(r"[\x21-\x7e]{1,128}")
 

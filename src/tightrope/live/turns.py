@@ -44,8 +44,6 @@ from tightrope.live.writer import Writer
 from tightrope.policies.base import Policy
 from tightrope.version import __version__
 
-__all__ = ["TurnTaker"]
-
 SNAPSHOT_EVERY = 10_000  # events
 LONG_REPLAY = 1000  # events that were read to open a campaign
 LONGEST_JUMP = 3600.0  # seconds that the store's clock may run ahead of the process's own

@@ -23,8 +23,6 @@ from tightrope.problem import Types
 from tightrope.problem.contexts import OTHER
 from tightrope.problem.values import shown
 
-__all__ = ["TypedController"]
-
 
 class TypedController(Controller):
     """A :class:`Controller` whose requests have types."""

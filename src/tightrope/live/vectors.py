@@ -20,8 +20,6 @@ import numpy as np
 
 from tightrope.errors import HaltedError
 
-__all__ = ["ErasedError", "FeatureMeans", "Vectors", "digest_of_features", "request_of"]
-
 MANY = 1000  # vectors that are read at once
 BLOCK = 500  # requests: drift is looked for in the last one or two blocks
 FIRST = 1000  # requests that later ones are compared with

@@ -26,8 +26,6 @@ from tightrope.live.stores import Saved, Store
 from tightrope.live.vectors import ErasedError, Vectors
 from tightrope.policies.base import Policy
 
-__all__ = ["Verified", "verified"]
-
 ROUNDING = 1e-9  # relative, of numbers that were learned
 
 

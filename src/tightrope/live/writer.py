@@ -24,7 +24,7 @@ from tightrope.errors import (
     ReportError,
     nearest,
 )
-from tightrope.live.change_writer import MOST_EXPIRIES, ChangeWriter, require_text, storable
+from tightrope.live.change_writer import ChangeWriter, require_text, storable
 from tightrope.live.kinds import (
     Amended,
     Asked,
@@ -35,14 +35,11 @@ from tightrope.live.kinds import (
     TypeAdded,
     Voided,
 )
-from tightrope.live.ledger import Open, moved
-from tightrope.live.reservations import known_amount
+from tightrope.live.ledger import Open, known_amount, moved
 from tightrope.live.tickets import OWN_ID, Past, Ticket, good_id
 from tightrope.live.vectors import ErasedError, request_of
 from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import shown
-
-__all__ = ["MOST_EXPIRIES", "Writer"]
 
 LONGEST = 2000  # stored characters of a refused report
 MOST_NAME = 128  # characters of a type's name

@@ -47,7 +47,6 @@ from dataclasses import dataclass, replace
 from math import ceil, gcd, lcm
 
 import numpy as np
-import numpy.typing as npt
 
 from tightrope.callers import also_called
 from tightrope.errors import InfeasibleError, TightropeError
@@ -56,8 +55,7 @@ from tightrope.optimum.pi_star import best_arms, best_phases, least_excess, limi
 from tightrope.optimum.requests import BOUNDS, best_of_requests
 from tightrope.problem import Moments, Problem, require_unchanging
 from tightrope.problem.mixtures import BestMixture, best_mixture, bounded_total, conflict
-
-__all__ = ["cost_of_a_run", "optimum"]
+from tightrope.problem.values import Floats, Integers
 
 CELLS = 64  # cells of the first grid, up to the largest cost
 FEWEST_CELLS, MOST_CELLS = 32, 2**12  # cells of the last grid
@@ -67,9 +65,6 @@ CLOSED = 1e-9  # on an exact grid, the rounds end at a relative gap between boun
 MOST_ROUNDS = 500
 TIED = 1e-9  # rates with a smaller relative difference count as equal
 MOST_PERIOD = 16  # longest period, in units of the largest cost
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @also_called("budgets", "budget")

@@ -26,14 +26,10 @@ import numpy.typing as npt
 
 from tightrope.problem import Problem
 from tightrope.problem.outcomes import Law
-
-__all__ = ["MOST_STEPS", "CostGrid", "Costs", "Weights", "last_node"]
+from tightrope.problem.values import Floats, Integers
 
 MOST_STEPS = 10_000  # of an exact grid, up to the largest cost
 _SAME = 1e-9  # in steps: a cost or a budget this close to a node counts as on it
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 class Weights(NamedTuple):

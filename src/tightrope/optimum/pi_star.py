@@ -41,23 +41,9 @@ from tightrope.problem.mixtures import (
     program,
 )
 from tightrope.problem.mixtures_by_type import careful_rates
+from tightrope.problem.values import Floats
 from tightrope.showing import html_of
 
-__all__ = [
-    "Oracle",
-    "PhaseMixtures",
-    "at_budget",
-    "best_arms",
-    "best_phases",
-    "infeasible",
-    "least_excess",
-    "least_factor",
-    "limit_names",
-    "oracle",
-    "oracle_of_phases",
-]
-
-Floats = npt.NDArray[np.float64]
 PHASES_SHOWN = 2  # most phases named in a message
 HALVINGS = 50  # of an interval, until its ends agree
 COARSE = 0.1  # of the best reward: an error from which a grid is too coarse

@@ -21,21 +21,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from numba import njit
 
 from tightrope.compiled.functions import announced, compile_kernel
 from tightrope.optimum.grid import CostGrid, Weights
-
-__all__ = ["Stretch", "before_start", "run"]
+from tightrope.problem.values import Floats, Integers
 
 SETTLED = 1e-11  # tolerance of a periodic bias, relative to the gains
 MOST_WORK = 5 * 10**9  # multiplications, a few seconds
 _NODE_WORK = 200  # overhead per node, in multiplications
 _SHORTEST, _LONGEST = 512, 2**16  # nodes between two checks of convergence
-
-Floats = npt.NDArray[np.float64]
-Integers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)

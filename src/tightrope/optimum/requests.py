@@ -25,22 +25,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-import numpy.typing as npt
 
 from tightrope.problem import Moments, Problem
 from tightrope.problem.arms import row_columns
 from tightrope.problem.mixtures import BestMixture, best_mixture, conflict
 from tightrope.problem.ridge import fit_slopes
-from tightrope.problem.values import Floats
-
-__all__ = ["BOUNDS", "PolicyMixture", "best_of_requests", "expected_moments"]
+from tightrope.problem.values import Floats, Integers
 
 BOUNDS = ("clairvoyant", "linear", "blind")
 MOST_ROUNDS = 1000
 CLOSED = 1e-12  # what a better policy gains at least at the prices, of the reward
 NEAR = (0.5, 0.8, 1.25, 2.0)  # times the prices, where outcomes are only expected
-
-Integers = npt.NDArray[np.int64]
 
 
 class PolicyMixture:

@@ -20,8 +20,6 @@ from tightrope.report.panels import Panel
 from tightrope.report.rows import ReportRow, detailed
 from tightrope.results import Results
 
-__all__ = ["Call", "Evidence", "Experiment"]
-
 
 @dataclass(frozen=True)
 class Call:

@@ -18,8 +18,6 @@ from tightrope.policies import LyOff, LyOn
 from tightrope.report.verdicts import Verdict
 from tightrope.theory.citations import cited
 
-__all__ = ["CLAIMS", "Claim", "judge"]
-
 
 @dataclass(frozen=True)
 class Claim:
@@ -72,18 +70,11 @@ def _claim(
 def _small_delta(name: str) -> Iterator[Claim]:
     """Figure 1 (a-c)."""
     about = partial(_claim, wanted=_wanted(name, 0.5))
-    yield about(
-        f"{name} reaches π*'s reward rate (δ₀ = 0.5)",
-        "fig:Reward_Rate_0_5",
-        measures.converges,
-        quantity=measures.reward_gap,
-    )
-    yield about(
-        f"{name}'s pull shares converge to π*'s (δ₀ = 0.5)",
-        "fig:Time_Allocation_0_5",
-        measures.converges,
-        quantity=measures.share_gap,
-    )
+    approaches = partial(about, measure=measures.converges)
+    text, figure = f"{name} reaches π*'s reward rate (δ₀ = 0.5)", "fig:Reward_Rate_0_5"
+    yield approaches(text, figure, quantity=measures.reward_gap)
+    text, figure = f"{name}'s pull shares converge to π*'s (δ₀ = 0.5)", "fig:Time_Allocation_0_5"
+    yield approaches(text, figure, quantity=measures.share_gap)
     learns, text = name == "LyOn", f"{name}'s violation decays at the rate Õ(1/B)"
     figure = "fig:Constraint_Violation_0_5, sec:simulations"
     falls = partial(about, measure=measures.order, quantity=measures.violation)
@@ -112,18 +103,11 @@ def _large_delta(name: str) -> Iterator[Claim]:
         claimed=-0.5,
         at_most=False,
     )
-    yield about(
-        f"{name}'s reward rate still converges to π*'s (δ₀ = 15)",
-        "fig:Reward_Rate_3",
-        measures.converges,
-        quantity=measures.reward_gap,
-    )
-    yield about(
-        f"{name}'s pull shares still converge to π*'s (δ₀ = 15)",
-        "fig:Time_Allocation_3",
-        measures.converges,
-        quantity=measures.share_gap,
-    )
+    approaches = partial(about, measure=measures.converges)
+    text, figure = f"{name}'s reward rate still converges to π*'s (δ₀ = 15)", "fig:Reward_Rate_3"
+    yield approaches(text, figure, quantity=measures.reward_gap)
+    text = f"{name}'s pull shares still converge to π*'s (δ₀ = 15)"
+    yield approaches(text, "fig:Time_Allocation_3", quantity=measures.share_gap)
 
 
 def _regret(name: str) -> Iterator[Claim]:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tightrope.paper.base import Call, Evidence, Experiment
 from tightrope.paper.pairs import shown
 from tightrope.policies import LyOn
+from tightrope.problem.values import Floats
 from tightrope.report.panels import (
     Panel,
     PolicyCurve,
@@ -19,10 +20,7 @@ from tightrope.report.panels import (
     optimum_line,
     stationary_line,
 )
-from tightrope.runs import Floats
 from tightrope.statistics import wilson
-
-__all__ = ["ERRATUM"]
 
 PROBLEM = "paper"
 BUDGETS = (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000)

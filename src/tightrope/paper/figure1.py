@@ -18,8 +18,6 @@ from tightrope.report.panels import (
 )
 from tightrope.theory.formulas import constants, lyoff_delta0, lyon_delta0
 
-__all__ = ["FIGURE1"]
-
 PROBLEM = "paper"
 DELTA0 = (0.5, 15.0)  # panels a-c, panels d-f
 BUDGETS = (*range(1000, 10_001, 1000), *range(20_000, 60_001, 10_000))

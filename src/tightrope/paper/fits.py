@@ -7,10 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from tightrope.runs import Floats
+from tightrope.problem.values import Floats
 from tightrope.statistics import NORMAL_95, standard_error
-
-__all__ = ["FEWEST", "Fit", "power_law"]
 
 FEWEST = 3  # points needed for a fit
 CLEAR = 3.0  # standard errors from 0 that a mean must have for its logarithm to be useful

@@ -11,8 +11,6 @@ from tightrope.policies.base import set_up
 from tightrope.report.panels import Panel
 from tightrope.report.styles import LINES, Style
 
-__all__ = ["FIGURE2", "FIGURE3"]
-
 LOOKS = {  # by the number of arms; colours get darker, so that their order is visible in grey
     2: Style("#e0a000", "o", LINES[0]),
     10: Style("#e8702a", "s", LINES[0]),

@@ -19,8 +19,8 @@ from tightrope.paper.base import Evidence
 from tightrope.paper.fits import FEWEST, Fit, power_law
 from tightrope.paper.tracks import Track, tracks
 from tightrope.policies import LyOff, LyOn, Policy, Stationary
+from tightrope.problem.values import Floats
 from tightrope.report.verdicts import FAILS, HOLDS, UNKNOWN
-from tightrope.runs import Floats
 from tightrope.statistics import Estimate, estimate, standard_error
 from tightrope.theory.formulas import (
     TheoryConstants,
@@ -32,8 +32,6 @@ from tightrope.theory.formulas import (
     printed_offline_threshold,
     printed_online_threshold,
 )
-
-__all__ = ["Measured", "Wanted"]
 
 Quantity = Callable[[Track], Floats]  # [G, R] of a track
 MANY = 3.5  # standard errors that chance alone does not reach in a hundred comparisons

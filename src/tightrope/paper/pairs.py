@@ -21,8 +21,6 @@ from tightrope.report.panels import (
 )
 from tightrope.report.styles import Style
 
-__all__ = ["ALIKE", "Setting", "pair", "shown", "sweep"]
-
 METRICS = {  # each panel's title and vertical axis
     "reward_rate": ("Reward rate", "reward / B"),
     "violation": ("Constraint violation", "penalty / B − c"),

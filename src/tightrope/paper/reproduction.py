@@ -33,8 +33,6 @@ from tightrope.report.table import write_csv
 from tightrope.report.verdicts import Verdict, findings
 from tightrope.version import __version__
 
-__all__ = ["EXPERIMENTS", "Finding", "Reproduction", "reproduce"]
-
 ALL = "all"
 
 # To add an experiment, write its module and list it here.

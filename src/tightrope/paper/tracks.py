@@ -19,9 +19,8 @@ from tightrope.paper.base import Evidence
 from tightrope.policies import Policy
 from tightrope.policies.base import set_up
 from tightrope.problem import Problem
-from tightrope.runs import Floats, Runs
-
-__all__ = ["Track", "tracks"]
+from tightrope.problem.values import Floats
+from tightrope.runs import Runs
 
 
 @dataclass(frozen=True, eq=False)

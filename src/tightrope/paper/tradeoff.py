@@ -15,8 +15,6 @@ from tightrope.policies import LyOff, LyOn
 from tightrope.report.panels import Panel
 from tightrope.report.styles import LINES, Style
 
-__all__ = ["FIGURE4", "FIGURE5"]
-
 PROBLEM = "paper-tradeoff"
 MARKS = {0.1: ("o", LINES[0]), 1.0: ("s", LINES[1]), 4.0: ("^", LINES[3])}  # by delta0
 SHADES: dict[type[LyOff | LyOn], dict[float, str]] = {  # by v0; at 1 the policy's own colour

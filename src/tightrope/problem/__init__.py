@@ -9,8 +9,7 @@ The arms may change while the budget is spent. The pulls between two changes for
 phase is a problem whose arms do not change.
 """
 
-from tightrope.problem.arms import Arm, BernoulliArms
-from tightrope.problem.changes import Change
+from tightrope.problem.arms import Arm, BernoulliArms, Change
 from tightrope.problem.contexts import Types
 from tightrope.problem.features import Features, Mixed
 from tightrope.problem.known import MOST_PULLS, Known, check_budget

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tightrope.problem.problem import Problem
     from tightrope.problem.task import Task
 
-__all__ = ["ByType", "arms_by_type"]
-
 
 class ByType:
     """The part of a problem that is about types."""

@@ -11,8 +11,6 @@ import numpy.typing as npt
 
 from tightrope.problem.values import Floats
 
-__all__ = ["DRAW_STEPS", "Cells", "OneCell", "alias_table", "one_cell_table", "two_way"]
-
 OneCell: TypeAlias = tuple[float, float, float, float]  # split, first, second, slope
 DRAW_STEPS = 2**31  # the engine's uniforms are multiples of 1 / DRAW_STEPS
 

@@ -12,8 +12,6 @@ from tightrope.problem.scales import Scales
 from tightrope.problem.task import Task
 from tightrope.problem.values import shown
 
-__all__ = ["MOST_GROWTH", "fitted", "repriced", "rescaled", "with_arm"]
-
 MOST_GROWTH = 16.0  # of a scale, by one outcome
 
 

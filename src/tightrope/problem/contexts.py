@@ -14,17 +14,6 @@ from tightrope.errors import InputError, ProblemError, nearest
 from tightrope.problem.named import Named
 from tightrope.problem.values import known_keys, number, shown
 
-__all__ = [
-    "ARM_KEYS",
-    "MOST_EVER",
-    "OTHER",
-    "Types",
-    "as_types",
-    "row_names",
-    "shares_of",
-    "types_table",
-]
-
 MOST = 64  # types that are learned as they come, by default
 MOST_EVER = 4096  # of them, or of listed ones
 KEYS = ("most", "missing", "merged")  # of a TOML table, besides the names

@@ -22,16 +22,6 @@ from tightrope.problem.values import Floats, shown
 if TYPE_CHECKING:
     from tightrope.problem.task import Task
 
-__all__ = [
-    "Curve",
-    "PointArms",
-    "arms_over",
-    "curves_by_type",
-    "ordered_arms",
-    "shares_over",
-    "stated_arms",
-]
-
 Curve = Callable[..., Arm] | Mapping[Any, Arm]
 
 

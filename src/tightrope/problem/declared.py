@@ -17,15 +17,6 @@ from tightrope.problem.values import at, number, shown
 if TYPE_CHECKING:
     from tightrope.problem.task import Task
 
-__all__ = [
-    "costs_of",
-    "expected_of",
-    "known_penalties_of",
-    "safe_name_of",
-    "safe_rates_of",
-    "skip_of",
-]
-
 
 def safe_name_of(task: Task) -> str | None:
     """The name of the safe arm, declared by name or by number from 0."""

@@ -28,21 +28,6 @@ from tightrope.problem.values import (
     shown,
 )
 
-__all__ = [
-    "LAWS",
-    "Bernoulli",
-    "Beta",
-    "Constant",
-    "CostAbove",
-    "Discrete",
-    "Empirical",
-    "TruncatedNormal",
-    "TwoPoint",
-    "Uniform",
-    "outcome_from_toml",
-    "same_rows",
-]
-
 MOST_SHAPE = 1e9  # largest shape parameter of a beta distribution
 
 
@@ -105,7 +90,6 @@ class Bernoulli(FiniteLaw):
         """Do nothing: low and high are class attributes."""
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
-        """The values 1 and 0."""
         return (1.0, 0.0), (self.p, 1 - self.p)
 
     @property
@@ -128,7 +112,6 @@ class Constant(FiniteLaw):
     value: float
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
-        """The single value."""
         return (self.value,), (1.0,)
 
 
@@ -150,7 +133,6 @@ class TwoPoint(FiniteLaw):
         yield 0 <= self.p <= 1, "p", "lie in [0, 1]"
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
-        """The values high and low."""
         return (self.high, self.low), (self.p, 1 - self.p)
 
 
@@ -173,7 +155,6 @@ class Discrete(FiniteLaw):
         yield same, "weights", f"be as many as the {len(self.values)} values"
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
-        """The values with positive weight."""
         values = [v for v, weight in zip(self.values, self.weights, strict=True) if weight > 0]
         largest = max(self.weights)  # divide by it first, so that the sum cannot overflow
         weights = [weight / largest for weight in self.weights if weight > 0]
@@ -229,12 +210,10 @@ class Empirical(FiniteLaw):
         return hash((len(self.values), self.mean))
 
     def points(self) -> tuple[Sequence[float], Sequence[float]]:
-        """The column's values and their probabilities."""
         return cast(Any, self.values), cast(Any, self.chances)
 
     @cached_property
     def mean(self) -> float:
-        """The weighted mean of the column."""
         if self.weights is None:
             return float(self.values.mean())
         return float(self.values @ self.chances)
@@ -294,29 +273,23 @@ class Uniform(ContinuousLaw):
 
     @property
     def mean(self) -> float:
-        """The middle of the range."""
         return self.low / 2 + self.high / 2
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
-        """P(outcome <= x), linear from low to high."""
         return self._position(x)
 
     def partial_mean(self, x: npt.ArrayLike) -> Floats:
-        """P(outcome <= x) times the middle of [low, x]."""
         return np.asarray(self.cdf(x) * (self.low + np.clip(x, self.low, self.high)) / 2)
 
     def quantile(self, probability: Floats) -> Floats:
-        """The inverse of the cdf, linear."""
         return self.low + (self.high - self.low) * probability
 
     def cells(self, cuts: Sequence[float] = ()) -> Cells:
-        """One exact cell; more if there are cuts."""
         if any(self.low <= cut < self.high for cut in cuts):
             return super().cells(cuts)
         return one_cell_table(self.one_cell())
 
     def one_cell(self) -> OneCell:
-        """One cell for the whole range."""
         return 1.0, self.mean, self.mean, self.high - self.low
 
 
@@ -342,11 +315,9 @@ class Beta(ContinuousLaw):
 
     @property
     def mean(self) -> float:
-        """Low plus a / (a + b) times the width of the range."""
         return self.low + (self.high - self.low) * self.a / (self.a + self.b)
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
-        """The regularised incomplete beta function."""
         from scipy.special import betainc
 
         return np.asarray(betainc(self.a, self.b, self._position(x)))
@@ -360,7 +331,6 @@ class Beta(ContinuousLaw):
         return np.asarray(lower + (self.mean - self.low) * betainc(self.a + 1, self.b, position))
 
     def quantile(self, probability: Floats) -> Floats:
-        """The inverse of the cdf."""
         from scipy.special import betaincinv
 
         return np.asarray(
@@ -406,7 +376,6 @@ class TruncatedNormal(ContinuousLaw):
 
     @cached_property
     def mean(self) -> float:
-        """The mean of the truncated distribution."""
         return float(self.partial_mean(self.high))
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
@@ -444,7 +413,6 @@ class CostAbove(Outcome):
 
     @property
     def cuts(self) -> tuple[float, ...]:
-        """The threshold."""
         return (self.threshold,)
 
     def marginal(self, cost: Law) -> Law:

@@ -23,8 +23,6 @@ from tightrope.errors import InputError, ProblemError, nearest
 from tightrope.problem.contexts import Types, as_types
 from tightrope.problem.values import Floats, shown
 
-__all__ = ["Features", "Mixed", "RowFeatures", "as_contexts", "contexts_table", "read_vectors"]
-
 MOST = 64  # features
 MOST_COLUMNS = 128  # features and types together
 KEYS = {"types", "missing", "features", "erasable"}  # of a TOML table with features

@@ -14,8 +14,6 @@ from tightrope.problem.scales import Scales
 if TYPE_CHECKING:
     from tightrope.problem.problem import Problem
 
-__all__ = ["FromLogs", "LogOptions"]
-
 
 class LogOptions(TypedDict, total=False):
     """The meaning of a log's columns and the other parameters of a problem; see ``from_frame``."""

@@ -12,8 +12,6 @@ from tightrope.problem.named import Named, channel_names
 from tightrope.problem.scales import quantity
 from tightrope.problem.values import at, shown
 
-__all__ = ["read_limits"]
-
 
 def read_limits(limits: object, limit: object) -> Named[float | Kind]:
     """The limits by name, from ``limits`` or the short ``limit``; Named means several."""

@@ -20,8 +20,6 @@ from tightrope.problem.values import Floats, number, shown
 if TYPE_CHECKING:
     from tightrope.problem.task import Task
 
-__all__ = ["MOST_PULLS", "Known", "check_budget", "limit_title"]
-
 Own = TypeVar("Own", bound="Known")
 USUAL_COST = 0.1  # the smallest mean cost if none is declared, normalised
 LEAST_BUDGET = 1e-9  # normalised

@@ -25,8 +25,6 @@ import numpy as np
 from tightrope.errors import ProblemError, nearest
 from tightrope.problem.values import known_keys, number, shown
 
-__all__ = ["BASES", "Base", "Kind", "Limit", "Share", "as_limit", "as_written"]
-
 CHANNELS = ("cost", "pull", "reward")  # a base counts one of them
 OF = ("cost", "reward")  # channels that a limit can be on, without a penalty of its own
 TEXT = re.compile(  # a number or a percentage, its base, and whether it is hard

@@ -14,8 +14,6 @@ from tightrope.problem.named import Named
 if TYPE_CHECKING:
     from tightrope.problem.task import Task
 
-__all__ = ["check_limits_of_data", "require_binding", "warn_of_numbers"]
-
 
 def require_binding(task: Task, names: Iterable[str], *, guessed: bool = False) -> None:
     """Raise a ``ProblemError`` if a limit is so large that no run can break it.

@@ -19,26 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import TightropeError
-
-__all__ = [
-    "INFEASIBLE",
-    "ROUNDING",
-    "ZERO",
-    "BestMixture",
-    "Conflict",
-    "best_mixture",
-    "bounded_total",
-    "conflict",
-    "nearest_point",
-    "program",
-]
+from tightrope.problem.values import Floats
 
 ROUNDING = 16 * float(np.finfo(np.float64).eps)
 INFEASIBLE = 2  # linprog's status for infeasible programs
 ZERO = 1e-12  # shares and prices below this count as 0
 MOST = 1e12  # largest coefficient given to the solver
 
-Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tightrope.problem.mixtures import (
     INFEASIBLE,
@@ -26,13 +25,10 @@ from tightrope.problem.mixtures import (
     nearest_point,
     program,
 )
+from tightrope.problem.values import Floats
 
 if TYPE_CHECKING:
     from tightrope.problem.tables import Moments
-
-__all__ = ["best_by_type", "careful_rates", "conflict_by_type", "lowest_by_type"]
-
-Floats = npt.NDArray[np.float64]
 
 
 def best_by_type(moments: Moments, shares: Floats) -> BestMixture | None:

@@ -8,8 +8,6 @@ from typing import Any, Generic, TypeVar, cast
 from tightrope.errors import ProblemError, nearest
 from tightrope.problem.values import shown
 
-__all__ = ["Named", "NumberedNames", "channel_names", "check_names", "nearest_limit"]
-
 Value = TypeVar("Value")
 
 

@@ -26,8 +26,6 @@ from tightrope.errors import ProblemError
 from tightrope.problem.cells import DRAW_STEPS, Cells, OneCell, alias_table, one_cell_table, two_way
 from tightrope.problem.values import LARGEST, Floats, numbers, outcome, shown
 
-__all__ = ["LEAST_MEAN", "ContinuousLaw", "FiniteLaw", "Law", "Outcome", "Rule"]
-
 Rule: TypeAlias = tuple[bool, str, str]  # whether it holds, the parameter, the requirement
 LEAST_MEAN = 10 / DRAW_STEPS  # smallest mean cost, relative to its scale; see ``Law.least_mean``
 CELLS = 1024  # cells of a continuous distribution
@@ -141,7 +139,6 @@ class Law(Outcome):
         return self
 
     def cells_beside(self, cost: Cells) -> Cells:
-        """The distribution's own table."""
         return self.cells()
 
 
@@ -162,7 +159,6 @@ class FiniteLaw(Law):
 
     @cached_property
     def mean(self) -> float:
-        """The sum of values times probabilities."""
         return fsum(v * p for v, p in zip(*self.points(), strict=True))
 
     def least_mean(self) -> float:
@@ -177,14 +173,12 @@ class FiniteLaw(Law):
         return values, np.bincount(index, weights=chances[chances > 0]).astype(np.float64)
 
     def cdf(self, x: npt.ArrayLike) -> Floats:
-        """P(outcome <= x), a step function."""
         values, chances = self.atoms()
         steps = np.concatenate([[0.0], np.minimum(np.cumsum(chances), 1.0)])
         steps[-1] = 1.0
         return np.asarray(steps[np.searchsorted(values, x, side="right")])
 
     def partial_mean(self, x: npt.ArrayLike) -> Floats:
-        """The sum of value * probability over the atoms up to x."""
         values, chances = self.atoms()
         steps = np.concatenate([[0.0], np.cumsum(values * chances)])
         return np.asarray(steps[np.searchsorted(values, x, side="right")])
@@ -218,7 +212,6 @@ class ContinuousLaw(Law):
         yield self.low < self.high, "low", f"be below high = {self.high!r}"
 
     def atoms(self) -> None:
-        """None: a continuous distribution has no atoms."""
         return None
 
     def cells(self, cuts: Sequence[float] = ()) -> Cells:

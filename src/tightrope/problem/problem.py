@@ -16,13 +16,15 @@ from tightrope.names import in_table, listed
 from tightrope.problem.arms import (
     Arm,
     BernoulliArms,
+    Change,
     as_arms,
     means_of,
     odds_of,
     row_columns,
+    standing_in,
+    within,
 )
 from tightrope.problem.by_type import ByType, arms_by_type
-from tightrope.problem.changes import Change, standing_in, within
 from tightrope.problem.contexts import Types, shares_of
 from tightrope.problem.curves import Curve, curves_by_type, ordered_arms, stated_arms
 from tightrope.problem.distributions import Bernoulli
@@ -40,9 +42,6 @@ from tightrope.problem.task import Task
 from tightrope.problem.toml import table_of
 from tightrope.problem.values import Floats, shown
 from tightrope.showing import html_of
-
-__all__ = ["MOST_INLINE", "Phase", "Problem", "require_unchanging"]
-
 
 MOST_INLINE = 10_000  # most observed rows in a text that is printed or compared
 NOTHING: Named[Any] = Named({})

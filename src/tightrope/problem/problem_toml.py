@@ -10,8 +10,7 @@ import numpy as np
 
 from tightrope.errors import ProblemError
 from tightrope.files import require_writable, whole_file, write_text
-from tightrope.problem.arms import Arm, row_columns
-from tightrope.problem.changes import Change, within
+from tightrope.problem.arms import Arm, Change, row_columns, within
 from tightrope.problem.contexts import ARM_KEYS, shares_of
 from tightrope.problem.curves import arms_over, stated_arms
 from tightrope.problem.distributions import outcome_from_toml
@@ -34,8 +33,6 @@ from tightrope.problem.values import at, known_keys, shown
 
 if TYPE_CHECKING:
     from tightrope.problem.problem import Problem
-
-__all__ = ["problem_text", "read_problem", "save_problem"]
 
 FEW_ROWS = 500  # most observed rows that a saved TOML holds itself
 

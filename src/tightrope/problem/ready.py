@@ -30,8 +30,6 @@ from tightrope.problem.distributions import (
 )
 from tightrope.problem.values import at
 
-__all__ = ["load_problem", "load_task", "ready_names", "ready_problem"]
-
 LIMIT = 0.8  # c in every experiment of the paper
 MOST_BYTES = 2**27  # largest file to read; enough for a million arms
 LOGS = (".csv", ".tsv", ".parquet", ".pq", ".jsonl", ".ndjson")  # how names of logs end

@@ -13,8 +13,6 @@ import numpy as np
 
 from tightrope.problem.values import Floats
 
-__all__ = ["EXPLAINED", "LEAST_RIDGE", "MOST_RIDGE", "PRIOR", "Slopes", "fit_slopes"]
-
 PRIOR = 10.0  # slopes' worth of evidence that the prior ridge has
 EXPLAINED = 1.0 / 6.0  # by all features, or by the types, over the noise: the prior ridge
 LEAST_RIDGE, MOST_RIDGE = 1e-2, 1e6

@@ -16,8 +16,6 @@ from tightrope.problem.limits import Limit
 from tightrope.problem.problem import Problem
 from tightrope.problem.scales import Scales
 
-__all__ = ["LISTED", "routing"]
-
 TABLE = Path(__file__).with_name("routing.csv")
 MODELS = ("llama-8b", "mistral-large", "gemini-pro")  # pairs of columns: reward and price
 REWARD_UNIT, DOLLAR_UNIT = 1e3, 1e8  # of the table, per 1 and per dollar

@@ -24,17 +24,6 @@ from tightrope.files import check_parquet, open_file
 from tightrope.problem.distributions import Empirical
 from tightrope.problem.values import Floats, at, known_keys, shown
 
-__all__ = [
-    "FileOfRows",
-    "RowReader",
-    "Rows",
-    "file_of_rows",
-    "read_parquet",
-    "rows_digest",
-    "rows_of",
-    "write_parquet",
-]
-
 Columns = Sequence[Empirical]  # the outcomes of one arm, [C]
 
 

@@ -12,8 +12,6 @@ from tightrope.problem.limits import Kind
 from tightrope.problem.named import Named
 from tightrope.problem.values import LARGEST, at, number, shown
 
-__all__ = ["UNSCALED", "Scales", "quantity"]
-
 # Bounds that keep every product and square of these values within the range of floats.
 SMALLEST = 1e-30  # of a scale, a limit or a budget, in the user's units; LARGEST likewise
 

@@ -19,8 +19,6 @@ from tightrope.errors import InputError, ProblemError
 from tightrope.problem.named import Named
 from tightrope.problem.values import number, shown
 
-__all__ = ["Box", "Interval", "Space", "space_of"]
-
 POINTS = {1: 101, 2: 21, 3: 9}  # of a side, by default, by the number of sides
 FEWEST = {1: 5, 2: 7, 3: 9}  # the fewest that a smooth belief needs
 MOST = 4096  # points of a grid

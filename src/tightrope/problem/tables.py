@@ -18,8 +18,6 @@ from tightrope.problem.values import Floats
 if TYPE_CHECKING:
     from tightrope.problem.problem import Problem
 
-__all__ = ["Moments", "Tables", "tables_of"]
-
 
 @dataclass(frozen=True, eq=False)
 class Moments:

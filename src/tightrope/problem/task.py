@@ -31,8 +31,6 @@ from tightrope.problem.toml import alone, entries_text, table_of
 from tightrope.problem.values import Floats, at, known_keys, number, shown
 from tightrope.showing import html_of
 
-__all__ = ["FACT_KEYS", "HEAD_KEYS", "Task", "holds_task", "read_head"]
-
 # of a task's TOML and of a problem's
 DECLARED_KEYS = ("safe", "safe_rates", "expected", "costs", "known", "skip", "contexts", "space")
 HEAD_KEYS = ("name", "limit", "limits", "scales", "arms", *DECLARED_KEYS)

@@ -11,9 +11,6 @@ import tomli_w
 
 from tightrope.errors import ProblemError
 
-__all__ = ["alone", "entries_text", "table_of"]
-
-
 # Matches dotted keys of 64 or more parts: ``tomllib`` takes quadratic time in their number.
 MANY_PARTS = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){64}""")
 

@@ -14,9 +14,8 @@ import numpy.typing as npt
 
 from tightrope.errors import InputError, ProblemError, nearest
 
-__all__ = ["LARGEST", "Floats", "at", "known_keys", "number", "numbers", "outcome", "shown"]
-
 Floats: TypeAlias = npt.NDArray[np.float64]
+Integers: TypeAlias = npt.NDArray[np.int64]
 LARGEST = 1e30  # largest value in the user's units: squares and quotients must not overflow
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = 80

@@ -6,8 +6,6 @@ from importlib.util import find_spec
 
 from tightrope.errors import TightropeError
 
-__all__ = ["MODULES", "require"]
-
 MODULES = ("matplotlib", "jinja2")
 
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Trajectories = Trajectory | Iterable[Trajectory] | Mapping[str, Trajectory]
 
-__all__ = ["draw", "legend_marks", "plot", "save", "svg_text"]
-
 DOTS_PER_INCH = 160
 PANEL = (3.55, 2.75)  # inches, of one panel among several
 ALONE = (5.2, 3.3)

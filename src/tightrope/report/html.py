@@ -13,8 +13,6 @@ import numpy as np
 from tightrope.names import LONGEST, in_table
 from tightrope.report.model import Cell, Column, Table
 
-__all__ = ["FEWEST_POINTS", "MOST_LINES", "WIDTH", "block", "text"]
-
 MOST_NOTE = 1000  # characters of a note
 MOST_LINES = 24  # lines of a table
 FEWEST_POINTS = 3  # points of a sparkline

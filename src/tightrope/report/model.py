@@ -18,8 +18,6 @@ from tightrope.names import in_table, in_text
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
-__all__ = ["Cell", "Column", "Table", "names", "plain_text", "print_table", "rich_table", "texts"]
-
 COLOURS = {"good": "green", "bad": "red", "open": "dim"}
 HIDDEN = "not shown, too little width: "
 

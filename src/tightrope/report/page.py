@@ -22,18 +22,6 @@ from tightrope.report.table import footnotes, rows_table
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = [
-    "Book",
-    "Chapter",
-    "Picture",
-    "fill",
-    "illustrated",
-    "inlined",
-    "render",
-    "render_book",
-    "write_page",
-]
-
 TEMPLATE = "page.html.j2"
 
 

@@ -15,26 +15,13 @@ import numpy.typing as npt
 from tightrope.errors import InfeasibleError, InputError, nearest
 from tightrope.optimum.pi_star import Oracle, oracle
 from tightrope.problem import Problem, channel_names
+from tightrope.problem.values import Floats
 from tightrope.report.rows import ReportRow, interval, mean, of_limits, optimum_rate
 from tightrope.report.styles import Style
-from tightrope.runs import Floats
 from tightrope.statistics import quantile
 
 if TYPE_CHECKING:
     from tightrope.engine import Trajectory
-
-__all__ = [
-    "METRICS",
-    "Panel",
-    "PolicyCurve",
-    "Reference",
-    "curve",
-    "limit_line",
-    "metric_panels",
-    "optimum_line",
-    "stationary_line",
-    "trajectory_panels",
-]
 
 METRICS = {
     "reward_rate": "reward / budget",

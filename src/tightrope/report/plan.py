@@ -37,21 +37,6 @@ from tightrope.statistics import NORMAL_95
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = [
-    "chance_text",
-    "exact",
-    "figure",
-    "headline",
-    "page",
-    "panels",
-    "print_lines",
-    "print_plan",
-    "require_report",
-    "sentences",
-    "split_columns",
-    "tables",
-]
-
 TEMPLATE = "plan.html.j2"
 BAND = "5 % to 95 %, and darker 25 % to 75 %, of the runs"
 MOST_SOURCE = 20_000  # characters of the problem's TOML on the page

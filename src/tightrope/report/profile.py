@@ -15,8 +15,6 @@ from tightrope.statistics import Bounded, Estimate
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-__all__ = ["print_profile", "profile_page"]
-
 WIDTH, HEIGHT = 168, 40  # of a histogram, in pixels
 TEMPLATE = "profile.html.j2"
 TONES = {"yes": "good", "no": "bad", "unclear": "open"}

@@ -15,8 +15,6 @@ from tightrope.report.model import Column, Table, names, print_table
 from tightrope.report.tones import ORDER, breaking, estimate_tone, limits_tone, red
 from tightrope.statistics import Estimate
 
-__all__ = ["describe_replay", "most_pulled", "print_replay"]
-
 
 def describe_replay(
     data: Log | FullTable,

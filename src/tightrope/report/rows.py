@@ -13,26 +13,10 @@ from typing import Any
 import numpy as np
 
 from tightrope.problem import channel_names
+from tightrope.problem.values import Floats
 from tightrope.results import Results
-from tightrope.runs import Floats
+from tightrope.runs import SummaryRow
 from tightrope.statistics import Estimate, Interval, mean_intervals
-from tightrope.summary import SummaryRow
-
-__all__ = [
-    "AnyRow",
-    "ReportRow",
-    "Row",
-    "detailed",
-    "entries",
-    "interval",
-    "known_words",
-    "mean",
-    "of_limits",
-    "optimum_rate",
-    "part",
-    "titled",
-    "typed",
-]
 
 Row = Mapping[str, Any]
 AnyRow = SummaryRow | Row

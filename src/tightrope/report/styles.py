@@ -13,8 +13,6 @@ from zlib import crc32
 
 from tightrope.policies.base import Policy
 
-__all__ = ["INK", "PAPER", "QUIET", "REFERENCES", "SETTINGS", "Style", "graded", "styles"]
-
 INK = "#1a1b1e"
 PAPER = "#fefefd"
 QUIET = "#8d9096"

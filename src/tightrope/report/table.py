@@ -30,19 +30,6 @@ if TYPE_CHECKING:
 
     from tightrope.problem import Problem
 
-__all__ = [
-    "OUTSIDE",
-    "flat",
-    "footnotes",
-    "in_order",
-    "print_oracle",
-    "print_rows",
-    "print_theory",
-    "rows_table",
-    "table",
-    "write_csv",
-]
-
 OUTSIDE = "* delta is not below the limit, so no theorem covers this row"
 MOST_SHARES = 4  # with more arms than this, only the largest shares are shown
 LARGEST_SHARES = 2

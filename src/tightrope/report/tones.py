@@ -11,8 +11,6 @@ from collections.abc import Iterable, Sequence
 from tightrope.names import in_table
 from tightrope.statistics import Estimate
 
-__all__ = ["ORDER", "breaking", "estimate_tone", "limits_tone", "red", "tone", "worst"]
-
 ORDER = ("good", "", "bad")
 MOST_NAMES = 6  # policies that a note names
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from tightrope.names import in_text
 from tightrope.report.model import Column, Table, names, print_table, texts
 
-__all__ = ["FAILS", "HOLDS", "UNKNOWN", "Verdict", "findings", "print_verdicts"]
-
 HOLDS = "holds"
 FAILS = "does not hold at these sizes"
 UNKNOWN = "cannot be decided"

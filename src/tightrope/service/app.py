@@ -14,19 +14,23 @@ from typing import Any, NamedTuple
 from starlette.routing import BaseRoute, Router
 
 from tightrope.errors import NotFoundError
-from tightrope.service import wire
+from tightrope.names import one_line
 from tightrope.service.acts import ACTS, Act, ActCall, Refused
 from tightrope.service.campaigns import ROUTES, CampaignCall, Route
 from tightrope.service.desk import Committer, Service
 from tightrope.service.http import HttpRequest
-from tightrope.service.http.answers import JSON
-from tightrope.service.http.requests import body_of, decoded_part, require_local
+from tightrope.service.http.answers import (
+    JSON,
+    Answer,
+    RefusalError,
+    body_of,
+    decoded_part,
+    require_local,
+)
 from tightrope.service.keys import OPEN, Grant, KeyRing
 from tightrope.service.proxies import Proxies
 from tightrope.service.values import Sender, query_of
-from tightrope.service.wire import Answer, RefusalError, answer_of, decoded
-
-__all__ = ["App", "make_app"]
+from tightrope.service.wire import answer_of, decoded
 
 MOST_PATHS = 1000  # in the cache of paths
 OWN_PATHS = (b"/v1/", b"/v1", b"/healthz", b"/readyz", b"/metrics", b"/openapi.json")
@@ -280,7 +284,7 @@ def route_of(method: str, raw: bytes) -> tuple[Route, str | None, str]:
         if method in by_method:
             place = parts[4] if len(parts) >= 5 else ""
             return by_method[method], parts[2] if len(parts) >= 3 else None, place
-    path = wire.one_line(raw.decode("latin-1"))
+    path = one_line(raw.decode("latin-1"))
     if found:
         allowed = ", ".join(sorted({one for by_method in found for one in by_method}))
         text = f"method {method} of {path}: must be {allowed}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,9 @@ import msgspec
 
 from tightrope.changes import CHANGES, CampaignChange, name_of
 from tightrope.errors import ConflictError, HaltedError, InputError, NotFoundError, TightropeError
-from tightrope.live.core import Core, when
+from tightrope.formats import finite
+from tightrope.live.core import Core
+from tightrope.live.events import when
 from tightrope.live.learned import PointSums
 from tightrope.live.log import lines_of
 from tightrope.live.status import (
@@ -31,20 +33,20 @@ from tightrope.live.status import (
     with_curve,
 )
 from tightrope.live.stores import Store
+from tightrope.names import one_line
 from tightrope.policies.naming import known_policies
 from tightrope.problem import Task
 from tightrope.problem.values import at, shown
 from tightrope.service import metrics, wire
+from tightrope.service.http.answers import Answer, RefusalError
 from tightrope.service.keys import Grant
 from tightrope.service.values import BoundedText, DecimalNumber, OneOf, Query, WholeNumber
-from tightrope.service.wire import Answer, RefusalError, encode, finite
+from tightrope.service.wire import encode
 
 if TYPE_CHECKING:
     from tightrope.data import Log
     from tightrope.service.app import App
     from tightrope.service.desk import Service
-
-__all__ = ["ROUTES", "TABLE", "CampaignCall", "Route", "add_change", "made_campaign"]
 
 MOST_EVENTS = 10_000  # of one answer
 MOST_BYTES = 16 << 20  # of the events of one answer; the last one may go beyond
@@ -185,12 +187,12 @@ def status_look(name: str) -> Callable[[Core], tuple[CampaignStatus, PointSums |
     return partial(status_and_sums, name)
 
 
-async def answer_status(asked: CampaignCall, status: int = 200) -> Answer:
+async def answer_status(asked: CampaignCall) -> Answer:
     """The status of a campaign."""
     found, sums = await asked.look(status_look(asked.name))
     if sums is not None:
         found = await asked.app.service.read(with_curve, found, sums)
-    return as_json(found, status)
+    return as_json(found)
 
 
 @route("GET", "/v1/campaigns", "The campaigns that the key may read, with their status",
@@ -211,7 +213,7 @@ async def list_campaigns(asked: CampaignCall) -> Answer:
         try:
             found.append((await service.look(name, status_look(name)))[0])
         except TightropeError as error:
-            found.append(wire.HaltedCampaign(name, "halted", wire.one_line(error)))
+            found.append(wire.HaltedCampaign(name, "halted", one_line(error)))
     return as_json({"campaigns": found})
 
 
@@ -305,8 +307,7 @@ async def outlook(asked: CampaignCall) -> Answer:
     if asked.query.get("estimate") == "true":
         made = await asyncio.wrap_future(service.estimates.wanted(asked.name, copied, found))
         found = made.within(found)
-    limits = [{**asdict(one), "standing": one.standing} for one in found.limits]
-    return as_json({**asdict(found), "limits": limits, "facts": found.facts()})
+    return as_json(found.table())
 
 
 @route("GET", "/v1/campaigns/{campaign}/ledger", "The money, in units and in ticks",
@@ -394,13 +395,9 @@ async def why(asked: CampaignCall) -> Answer:
        answers=wire.Quarantine)  # fmt: skip
 async def quarantine(asked: CampaignCall) -> Answer:
     """The reports, each with the reason of its refusal."""
-    numbers, service = await _quarantined(asked), asked.app.service
+    numbers = await asked.look(lambda core: dict(core.ledger.quarantine))
+    service = asked.app.service
     return as_json({"reports": await service.read(refused_of, service.store, asked.name, numbers)})
-
-
-async def _quarantined(asked: CampaignCall) -> dict[int, str | None]:
-    found: dict[int, str | None] = await asked.look(lambda core: dict(core.ledger.quarantine))
-    return found
 
 
 @route("DELETE", "/v1/campaigns/{campaign}/contexts", "Erase the features of requests",

@@ -24,8 +24,6 @@ from tightrope.service.desk import Service
 from tightrope.service.http import Limits
 from tightrope.service.server import PORT, JsonLog, Server, checked_address
 
-__all__ = ["MODELS", "Model", "Traffic", "run_demo"]
-
 SLOWEST, FASTEST = 0.1, 20.0  # speeds
 BUDGET, MOST, EXPIRES = 50.0, 0.06, 20.0  # dollars, dollars of one answer, seconds
 LIMIT = 0.05  # bad answers per answer

@@ -25,20 +25,19 @@ from typing import Any, TypeVar
 
 from tightrope.changes import CampaignChange
 from tightrope.errors import HaltedError, NotFoundError, StoreError, nearest
-from tightrope.live.background import Background
-from tightrope.live.campaign import Campaign, TurnRequest
+from tightrope.live.archive import erase_contexts
+from tightrope.live.calls import Background
+from tightrope.live.campaign import Campaign
 from tightrope.live.core import Core
-from tightrope.live.erasure import erase_contexts
 from tightrope.live.follower import Follower
+from tightrope.live.queue import TurnRequest
 from tightrope.live.stores import Store, open_store
 from tightrope.live.writer import Writer
 from tightrope.service.estimates import Estimates
 from tightrope.service.failures import FailureLog, Outage, WatchedStore
+from tightrope.service.http.answers import RefusalError
 from tightrope.service.metrics import Counts
-from tightrope.service.rates import RateLimit
-from tightrope.service.wire import RefusalError
-
-__all__ = ["Committer", "Service", "ServiceRequest"]
+from tightrope.service.signins import RateLimit
 
 MOST_WAITING = 10_000  # items of one campaign that wait for their turn
 MOST_TOGETHER = 1000  # items of one turn
@@ -169,13 +168,9 @@ class Committer:
     def _opened(self) -> Campaign:
         if self.campaign is None:
             service = self._service
-            self.campaign = Campaign(
-                service.store, self.name, who=service.who, opening=self._open_with
-            )
+            opening = partial(setattr, self, "_follower")
+            self.campaign = Campaign(service.store, self.name, who=service.who, opening=opening)
         return self.campaign
-
-    def _open_with(self, follower: Follower) -> None:
-        self._follower = follower
 
     @property
     def opened(self) -> int | None:

@@ -14,8 +14,6 @@ from tightrope.live.controller import Controller
 from tightrope.live.estimate import EndRates, estimate_of
 from tightrope.live.outlook import Outlook
 
-__all__ = ["KEPT", "EndEstimate", "Estimates"]
-
 KEPT = 30.0  # seconds until a running campaign gets a new estimate
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from traceback import extract_tb
 from types import TracebackType
 from typing import Any, TypeVar
@@ -14,10 +15,8 @@ from typing import Any, TypeVar
 from tightrope.errors import StoreError, TightropeError
 from tightrope.live.events import Row
 from tightrope.live.stores import Store
-from tightrope.live.stores.base import Saved, Turn
+from tightrope.live.stores.base import Turn
 from tightrope.names import one_line
-
-__all__ = ["FailureLog", "Outage", "WatchedStore"]
 
 AGAIN = 1.0  # seconds in which failures with the same cause are counted for one line
 SETTLED = 1.0  # seconds without a failure until an outage is over
@@ -122,6 +121,15 @@ class Outage:
         self._log("the store answers again", seconds=round(seconds, 3), refused=self._refused)
 
 
+def _noted_as(kind: str, method: str) -> Any:
+    """A method of a store whose failure or success counts as that of a ``kind``."""
+
+    def noted(self: WatchedStore, *given: Any, **named: Any) -> Any:
+        return self._noted(kind, partial(getattr(self.inner, method), *given, **named))
+
+    return noted
+
+
 class WatchedStore(Store):
     """A store that reports its failures and successes to an :class:`Outage`."""
 
@@ -146,13 +154,13 @@ class WatchedStore(Store):
         elif isinstance(error, StoreError) and not self._closed:
             self._outage.failed(kind, error)
 
-    def names(self) -> list[str]:
-        return self._noted("read", self.inner.names)
-
-    def turn(
-        self, name: str, waiting: Callable[[], int] | None = None
-    ) -> AbstractContextManager[Turn]:
-        return WatchedTurn(self, self.inner.turn(name, waiting))
+    names: Any = _noted_as("read", "names")
+    notes: Any = _noted_as("read", "notes")
+    vectors: Any = _noted_as("read", "vectors")
+    save: Any = _noted_as("turn", "save")
+    saved: Any = _noted_as("read", "saved")
+    head: Any = _noted_as("read", "head")
+    faults: Any = _noted_as("read", "faults")
 
     def read(
         self, name: str, after: int = 0, count: int = 1000, tickets: Sequence[str] | None = None
@@ -161,23 +169,10 @@ class WatchedStore(Store):
             return []  # a negative count means all rows to a database
         return self._noted("read", self.inner.read, name, after, count, tickets)
 
-    def notes(self, name: str, forget: Sequence[int] = ()) -> dict[int, str]:
-        return self._noted("read", self.inner.notes, name, forget)
-
-    def vectors(self, name: str, first: int, last: int) -> dict[int, str]:
-        return self._noted("read", self.inner.vectors, name, first, last)
-
-    def save(self, name: str, saved: Saved) -> None:
-        self._noted("turn", self.inner.save, name, saved)
-
-    def saved(self, name: str, upto: int | None = None) -> Saved | None:
-        return self._noted("read", self.inner.saved, name, upto)
-
-    def head(self, name: str) -> tuple[int, bytes] | None:
-        return self._noted("read", self.inner.head, name)
-
-    def faults(self) -> list[str]:
-        return self._noted("read", self.inner.faults)
+    def turn(
+        self, name: str, waiting: Callable[[], int] | None = None
+    ) -> AbstractContextManager[Turn]:
+        return WatchedTurn(self, self.inner.turn(name, waiting))
 
     def backup(self, path: str) -> None:
         self.inner.backup(path)

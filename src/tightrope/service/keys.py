@@ -32,20 +32,6 @@ from tightrope.problem.values import shown
 from tightrope.service.http.answers import RefusalError
 from tightrope.service.signins import SignIns
 
-__all__ = [
-    "OPEN",
-    "ROLES",
-    "Grant",
-    "Key",
-    "KeyRing",
-    "changed_keys",
-    "key_id",
-    "made_key",
-    "new_secret",
-    "read_keys",
-    "write_keys",
-]
-
 ROLES = ("admin", "decide", "report", "read")
 PREFIX = "tr_"
 LOOK_EVERY = 1.0  # seconds between two checks of the file

@@ -18,9 +18,7 @@ from typing import Any
 
 from tightrope.live.core import Core
 from tightrope.live.status import status_of
-from tightrope.service.rates import RateLimit
-
-__all__ = ["BUCKETS", "Counted", "Counts", "facts_of", "text_of"]
+from tightrope.service.signins import RateLimit
 
 BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 STARTED = time.time()

@@ -14,8 +14,6 @@ from tightrope.service.acts import ACTS, Act
 from tightrope.service.campaigns import TABLE, Route
 from tightrope.version import __version__
 
-__all__ = ["document_of", "document_text"]
-
 REFS = "#/components/schemas/{name}"
 PLACES = {
     "campaign": {"type": "string", "minLength": 1, "maxLength": 128},

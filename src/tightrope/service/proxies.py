@@ -8,8 +8,6 @@ from typing import Any
 
 from tightrope.errors import InputError
 
-__all__ = ["Address", "Proxies"]
-
 Address = IPv4Address | IPv6Address
 Scope = Mapping[str, Any]  # of a request, as ASGI has it
 

@@ -29,15 +29,13 @@ from typing import Any, TextIO
 import uvloop
 
 from tightrope.errors import InputError
+from tightrope.names import one_line
 from tightrope.service.app import App, make_app
 from tightrope.service.desk import Service
 from tightrope.service.http import HttpServer, Limits
 from tightrope.service.http.server import is_loopback, tls_context
 from tightrope.service.keys import KeyRing
-from tightrope.service.rates import RateLimit
-from tightrope.service.wire import one_line
-
-__all__ = ["JsonLog", "Running", "serve"]
+from tightrope.service.signins import RateLimit
 
 PORT = 8321
 DRAIN = 25.0  # seconds for the last answers after a signal

@@ -1,9 +1,9 @@
-"""Limits wrong keys by address, at the sign-in form and in the API.
+"""Limits on keys: how often each may be used, and wrong ones by address.
 
-An address has a few tries; then each wrong key doubles the time that it must wait, up to half a
-minute. Tries in that time are refused without a check and do not extend it. While many wrong keys
-come from many addresses, an address has one try and then waits for the longest time. An address
-without wrong keys never waits.
+Wrong keys count at the sign-in form and in the API. An address has a few tries; then each wrong key
+doubles the time that it must wait, up to half a minute. Tries in that time are refused without a
+check and do not extend it. While many wrong keys come from many addresses, an address has one try
+and then waits for the longest time. An address without wrong keys never waits.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from ipaddress import IPv6Address
 
 from tightrope.service.http.answers import RefusalError
 from tightrope.service.proxies import Address
-
-__all__ = ["SignIns"]
 
 TRIES = 5  # wrong keys of an address before it must wait
 LONGEST = 32.0  # seconds that it must wait, at most
@@ -86,3 +84,30 @@ def _refusal(
         f"Too many wrong keys came from {address or 'your address'}: try again in {seconds} {unit}."
     )
     return RefusalError(status, code, f"{text} {more}", retry_after=str(seconds), **headers)
+
+
+class RateLimit:
+    """At most ``rate`` requests per second and key, and ``burst`` at once.
+
+    Call the methods in the event loop. ``refused`` counts the refused requests.
+    """
+
+    def __init__(
+        self, rate: float, burst: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.rate, self.burst, self.refused = rate, burst, 0
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}  # tokens left, and at what time
+
+    def take(self, key: str) -> None:
+        """Count a request of a key; raises if the key is above its rate."""
+        now = self._clock()
+        left, then = self._buckets.get(key, (self.burst, now))
+        left = min(self.burst, left + (now - then) * self.rate)
+        if left < 1.0:
+            self._buckets[key] = left, now
+            self.refused += 1
+            wait = max(1, math.ceil((1.0 - left) / self.rate))
+            text = f"key {key!r}: may send {self.rate:g} requests a second, {self.burst:g} at once"
+            raise RefusalError(429, "rate_limited", text, retry_after=str(wait))
+        self._buckets[key] = left - 1.0, now

@@ -7,27 +7,16 @@ of other scripts, underscores, ``nan`` and numbers of any length.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from tightrope.problem.values import shown
 from tightrope.service.http.answers import RefusalError
-
-__all__ = [
-    "BoundedText",
-    "DecimalNumber",
-    "OneOf",
-    "Query",
-    "QueryParameter",
-    "Sender",
-    "WholeNumber",
-    "query_of",
-    "whole_of",
-]  # fmt: skip
 
 LARGEST = 2**53  # largest whole number that every JSON parser reads exactly
 FIELDS = 100  # of a query
@@ -53,17 +42,17 @@ def whole_of(text: str) -> int | None:
 # Queries.
 
 
-class QueryParameter(Protocol):
-    """One parameter of a query."""
+class QueryParameter(ABC):
+    """One parameter of a query; ``text`` describes it in the OpenAPI document."""
+
+    text: str
 
     @property
-    def text(self) -> str:
-        """Its description."""
-
-    @property
+    @abstractmethod
     def schema(self) -> dict[str, Any]:
         """Its schema in the OpenAPI document."""
 
+    @abstractmethod
     def read(self, text: str, place: str) -> Any:
         """The value; raises a refusal that names ``place``."""
 
@@ -72,20 +61,18 @@ Query = Mapping[str, QueryParameter]
 
 
 @dataclass(frozen=True)
-class WholeNumber:
+class WholeNumber(QueryParameter):
     """A whole number, from ``least`` to ``most``; a cursor if ``most`` is left out."""
 
     least: int
     most: int = LARGEST
-    text: str = ""  # for the document
+    text: str = ""
 
     @property
     def schema(self) -> dict[str, Any]:
-        """Its bounds."""
         return {"type": "integer", "minimum": self.least, "maximum": self.most}
 
     def read(self, text: str, place: str) -> int:
-        """The number."""
         found = whole_of(text)
         if found is None or not self.least <= found <= self.most:
             allowed = f"a whole number from {self.least} to {self.most}, in digits 0 to 9"
@@ -94,7 +81,7 @@ class WholeNumber:
 
 
 @dataclass(frozen=True)
-class DecimalNumber:
+class DecimalNumber(QueryParameter):
     """A number, from ``least`` to ``most``."""
 
     least: float
@@ -103,11 +90,9 @@ class DecimalNumber:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """Its bounds."""
         return {"type": "number", "minimum": self.least, "maximum": self.most}
 
     def read(self, text: str, place: str) -> float:
-        """The number."""
         found = float(text) if DECIMAL.fullmatch(text) else None
         if found is None or not self.least <= found <= self.most:
             raise malformed(place, text, f"a number from {self.least:g} to {self.most:g}")
@@ -115,7 +100,7 @@ class DecimalNumber:
 
 
 @dataclass(frozen=True)
-class OneOf:
+class OneOf(QueryParameter):
     """One of a few words."""
 
     words: Collection[str]
@@ -123,18 +108,16 @@ class OneOf:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The words."""
         return {"type": "string", "enum": list(self.words)}
 
     def read(self, text: str, place: str) -> str:
-        """The word."""
         if text not in self.words:
             raise malformed(place, text, " or ".join(map(repr, self.words)))
         return text
 
 
 @dataclass(frozen=True)
-class BoundedText:
+class BoundedText(QueryParameter):
     """A name, an id or other text without NUL, of at most ``longest`` characters."""
 
     longest: int = 500
@@ -142,11 +125,9 @@ class BoundedText:
 
     @property
     def schema(self) -> dict[str, Any]:
-        """Its length."""
         return {"type": "string", "maxLength": self.longest}
 
     def read(self, text: str, place: str) -> str:
-        """The text."""
         if len(text) > self.longest or "\0" in text:
             raise malformed(place, text, f"at most {self.longest} characters, without NUL")
         return text

@@ -12,18 +12,11 @@ import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tightrope.errors import InputError, ReportError, TightropeError, WaitError, nearest
-from tightrope.formats import finite
 from tightrope.live.status import AccountAmounts, CampaignStatus, RefusedReport
 from tightrope.names import one_line
 from tightrope.problem.values import shown
 from tightrope.service.http.answers import PROBLEM, Answer, RefusalError, failure_of
 from tightrope.service.http.answers import TITLES as HTTP_TITLES
-
-__all__ = [
-    "BATCH", "Answer", "DecisionAnswer", "NewCampaign", "ProblemDetails", "RefusalError",
-    "ReportAnswer", "answer_of", "decoded", "encode", "finite", "one_line", "problem_of",
-    "unknown_field",
-]  # fmt: skip
 
 BATCH = 1000  # items of one batch, at most
 LONGEST_FIELD = 100  # characters of an unknown field that are compared with known fields

@@ -202,7 +202,9 @@ class Parameter(NamedTuple):
 
 def parameters(function: Callable[..., Any]) -> Iterator[Parameter]:
     """The parameters of a command, in order."""
-    hints, told = get_type_hints(function, include_extras=True), described(function).parameters
+    hints, told = get_type_hints(function, include_extras=True), dict[str, Mapping[str, str]]()
+    for one in reversed(getattr(function, "__mro__", (function, object))[:-1]):
+        told |= described(one).parameters
     for name, declared in inspect.signature(function).parameters.items():
         if is_dataclass(hints[name]):
             yield from parameters(hints[name])

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
-from tightrope.shell.files import after_the_work
 from tightrope.shell.options import (
     Budget,
     Effort,
@@ -25,7 +24,15 @@ from tightrope.shell.options import (
     Quiet,
     Threads,
 )
-from tightrope.shell.output import aligned, answer, print_lines, print_rows, say, warn
+from tightrope.shell.output import (
+    after_the_work,
+    aligned,
+    answer,
+    print_lines,
+    print_rows,
+    say,
+    warn,
+)
 
 if TYPE_CHECKING:
     from tightrope.arena.contest import Arena
@@ -140,7 +147,6 @@ class FewRuns(Effort):
     """How much an arena simulates.
 
     runs: runs of each policy on each problem at each budget
-    seed: seed of the random numbers
     """
 
     runs: int = 75

@@ -9,10 +9,9 @@ from typing import Annotated, Any
 
 from tightrope.errors import InputError
 from tightrope.shell.commands import Argument
-from tightrope.shell.files import after_the_work
 from tightrope.shell.named import by_name, ends_of, limits_of, number_or_text
 from tightrope.shell.options import Json
-from tightrope.shell.output import answer, say
+from tightrope.shell.output import after_the_work, answer, say
 
 
 def names_of(text: str) -> list[str]:
@@ -20,6 +19,7 @@ def names_of(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
+Column = Annotated[str | float | None, Argument(read=number_or_text)]
 Names = Annotated[str | None, Argument("A,B,C", read=names_of)]
 
 
@@ -43,8 +43,8 @@ class LogColumns:
 
     arm: str | None = None
     interval: Annotated[tuple[Any, ...] | None, Argument(read=ends_of)] = None
-    cost: Annotated[str | float | None, Argument(read=number_or_text)] = None
-    reward: Annotated[str | float | None, Argument(read=number_or_text)] = None
+    cost: Column = None
+    reward: Column = None
     penalty: Sequence[str] = ()
     propensity: str | None = None
     context: str | None = None

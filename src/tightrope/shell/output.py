@@ -1,13 +1,17 @@
-"""What commands print: JSON or words on standard output, a line on standard error."""
+"""What commands print: JSON or words on standard output, a line on standard error; saved runs."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import tightrope
+from tightrope.errors import InputError, OutputError, TightropeError
 from tightrope.formats import finite
 from tightrope.names import in_text, one_line
 
@@ -60,3 +64,47 @@ def aligned(pairs: Iterable[tuple[str, str]]) -> list[str]:
 def print_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> int:
     """Print rows of a simulation, as JSON or as a table."""
     return answer(as_json, rows, lambda: tightrope.print_rows(rows))
+
+
+def keep(results: tightrope.Results, wanted: str) -> bool:
+    """Write the runs to the file; returns whether that worked. If not, print where they are.
+
+    Interrupted runs go to another file beside it, so that this file only holds finished work.
+    """
+    path = wanted if results.complete else interrupted_name(wanted)
+    try:
+        results.save(path)
+    except TightropeError as error:
+        say(f"tightrope: {error}; {_kept_elsewhere(results, path)}")
+        return False
+    if not results.complete:
+        say(f"the finished runs are in {path}")
+    return True
+
+
+def interrupted_name(path: str) -> str:
+    """The file for interrupted runs that were to be saved in ``path``.
+
+    >>> interrupted_name("out/runs.npz")
+    'out/runs.interrupted.npz'
+    """
+    stem, suffix = os.path.splitext(path)
+    return f"{stem}.interrupted{suffix}"
+
+
+@contextmanager
+def after_the_work() -> Iterator[None]:
+    """Turn an ``InputError`` about a file into an ``OutputError``: the work is already done."""
+    try:
+        yield
+    except InputError as error:
+        raise OutputError(str(error)) from error
+
+
+def _kept_elsewhere(results: tightrope.Results, path: str) -> str:
+    try:
+        place = os.path.join(tempfile.mkdtemp(prefix="tightrope-"), os.path.basename(path))
+        results.save(place)
+    except (OSError, TightropeError) as error:
+        return f"nor could they be kept elsewhere: {error}"
+    return f"the runs are in {place}"

@@ -8,11 +8,10 @@ from contextlib import redirect_stdout
 
 import tightrope
 from tightrope.errors import InputError
-from tightrope.shell.files import after_the_work
 from tightrope.shell.fits import LogColumns
 from tightrope.shell.named import limits_of
 from tightrope.shell.options import Budgets, Effort, Json, PolicyNames, ProblemName, Unit
-from tightrope.shell.output import answer, say
+from tightrope.shell.output import after_the_work, answer, say
 
 
 def plan(

@@ -5,51 +5,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, field
+from typing import Any
 
 import tightrope
 from tightrope.errors import InputError
-from tightrope.shell.commands import Argument
-from tightrope.shell.fits import Names
-from tightrope.shell.named import by_name, ends_of, limits_of, number_or_text
+from tightrope.shell.fits import Column, LogColumns
+from tightrope.shell.named import by_name, limits_of
 from tightrope.shell.options import Json, LearnFrom, PolicyNames, Weight, learned
 from tightrope.shell.output import answer, say
 
-Column = Annotated[str | float, Argument("COLUMN|NUMBER", read=number_or_text)]
-
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Recorded:
-    """The columns of a file.
+class Recorded(LogColumns):
+    """The columns of a file, of which some are needed.
 
-    arm COLUMN: column with the arm that was pulled
-    cost: column with the cost, or one number for all rows
-    reward: column with the reward, or one number for all rows
-    penalty COLUMN: column with a penalty; default the names of the limits
-    propensity COLUMN: column with the probability of the logged choice, in (0, 1]
-    context COLUMN: column with the type of the request, such as a country
-    features: columns of numbers that describe the request
     interval LOW,HIGH: the arms are numbers, which only plan can simulate
     uniform: every arm was equally likely in the log
-    drop_missing: leave out rows with a missing value
     without ARM: leave out the rows of this arm
-    row COLUMN: LOG has one line per row and arm, so every arm's outcome is known; this column
-        names the row
     """
 
-    arm: str
-    interval: Annotated[tuple[Any, ...] | None, Argument(read=ends_of)] = None
-    cost: Column
-    reward: Column
-    penalty: Sequence[str] = ()
-    propensity: str | None = None
-    context: str | None = None
-    features: Names = None
+    arm: str = field()
+    cost: Column = field()
+    reward: Column = field()
     uniform: bool = False
-    drop_missing: bool = False
     without: Sequence[str] = ()
-    row: str | None = None
 
     def require_one_way(self) -> None:
         """Raise if options contradict each other on what the log is."""
@@ -70,10 +50,7 @@ class Recorded:
 
         self.require_one_way()
         if self.interval is not None:
-            boxed = isinstance(self.interval[0], tuple)
-            require_names(
-                space_of_columns(self.interval, self.arm.split(",") if boxed else self.arm)[0]
-            )
+            require_names(space_of_columns(self.interval, self.sides)[0])
         others = ("interval", "row", "uniform", "without")
         columns = {key: value for key, value in vars(self).items() if key not in others}
         columns["penalty"] = self.penalty or own_penalties(limits)

@@ -63,8 +63,8 @@ def serve(
 
     require_extra()
     from tightrope.service.http import Limits
-    from tightrope.service.rates import RateLimit
     from tightrope.service.server import serve as run
+    from tightrope.service.signins import RateLimit
 
     most = {"connections": connections, "body-bytes": body_bytes, "waiting": waiting}
     for option, given in most.items():

@@ -11,7 +11,6 @@ import tightrope
 from tightrope.errors import InfeasibleError, InputError, PolicyError
 from tightrope.interrupts import stopped_status
 from tightrope.names import one_line
-from tightrope.shell.files import keep
 from tightrope.shell.options import (
     Budgets,
     Effort,
@@ -21,7 +20,7 @@ from tightrope.shell.options import (
     ProblemNames,
     Threads,
 )
-from tightrope.shell.output import print_rows, say
+from tightrope.shell.output import keep, print_rows, say
 
 if TYPE_CHECKING:
     from tightrope.engine.checkpoint import Checkpoint

@@ -23,8 +23,6 @@ from tightrope.problem.distributions import Beta, CostAbove, TwoPoint, Uniform
 from tightrope.problem.ready import ready_problem
 from tightrope.runs import Runs
 
-__all__ = ["PolicyContract"]
-
 
 def _dollars(unit: float = 1.0) -> Problem:
     """A problem with continuous and dependent outcomes, rows and two penalties, cost scaled."""

@@ -18,8 +18,6 @@ from tightrope.errors import StoreBusyError, StoreError
 from tightrope.live.events import START, Row, stored
 from tightrope.live.stores import Saved, Store, open_store
 
-__all__ = ["StoreContract"]
-
 
 def _rows(count: int, after: int = 0, ticket: str | None = None, who: str = "me") -> list[Row]:
     """Events with numbers above ``after``."""

@@ -16,8 +16,6 @@ from tightrope.theory.formulas import exploration_pulls, most_pulls
 from tightrope.theory.learning import LearningLimit, learning_limit
 from tightrope.theory.problem_constants import TheoryConstants, constants
 
-__all__ = ["Bound", "bounds", "learning_bounds", "smallest_budget"]
-
 MOST_DOUBLINGS = 100  # budgets up to 2^100 are searched
 MOST_ARMS = 2000  # for the divergences of other distributions than Bernoulli
 SMALLEST, LARGEST = 1e-15, 1e15  # allowed range of v0, delta0 and alpha, as for policies

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["CITED", "cited"]
-
 # An equation is cited by the result that contains it: equation numbers differ between versions.
 CITED = {
     "def:stat": "Definition 4",

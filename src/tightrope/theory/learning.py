@@ -37,11 +37,8 @@ from tightrope.problem import Arm, Problem, require_unchanging
 from tightrope.problem.cells import Cells
 from tightrope.problem.mixtures import BestMixture
 from tightrope.problem.outcomes import FiniteLaw
-from tightrope.problem.values import number
+from tightrope.problem.values import Floats, number
 
-__all__ = ["LearningLimit", "learning_limit"]
-
-Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 TIED = 1e-7  # of the terms of a loss: a smaller one is none

@@ -11,8 +11,6 @@ from tightrope.optimum.pi_star import oracle
 from tightrope.problem import Arm, Problem, require_unchanging
 from tightrope.problem.cells import Cells
 
-__all__ = ["TheoryConstants", "constants"]
-
 
 @dataclass(frozen=True)
 class TheoryConstants:

@@ -20,11 +20,6 @@ from typing import Any, NamedTuple
 from tightrope.errors import HaltedError, InputError, StoreError
 from tightrope.live.events import Row, new
 
-__all__ = [
-    "COLUMNS", "DEADLINE", "FORMAT", "Saved", "Store", "Turn", "as_rows", "require_known_format",
-    "require_next",
-]  # fmt: skip
-
 DEADLINE = 10.0  # seconds to wait for a turn
 FORMAT = 1  # of the tables; a newer one is not opened
 COLUMNS = ", ".join(Row._fields)

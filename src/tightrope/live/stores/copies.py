@@ -9,8 +9,6 @@ from contextlib import closing, suppress
 from tightrope.errors import InputError, StoreError
 from tightrope.live.stores.base import Store
 
-__all__ = ["copy_campaign", "copy_file", "copy_into_file", "new_file"]
-
 
 def new_file(path: str) -> str:
     """The path of a file that must not exist yet."""

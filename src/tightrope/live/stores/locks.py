@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-__all__ = ["BESIDE", "Locks"]
-
 BESIDE = (".queue", ".turn")  # the files of the locks
 THREAD_STAYS = 1.0  # seconds that an idle thread stays for the next wait
 

@@ -11,8 +11,6 @@ from tightrope.errors import StoreBusyError
 from tightrope.live.events import Row
 from tightrope.live.stores.base import Saved, Store, Turn, require_next
 
-__all__ = ["MemoryStore"]
-
 
 def wall_clock() -> int:
     """Microseconds since 1970."""

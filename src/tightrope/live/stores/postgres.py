@@ -65,8 +65,6 @@ from psycopg import errors
 from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import TransactionStatus as State
 
-__all__ = ["PostgresStore"]
-
 TAIL = 1000  # events that a turn reads as it begins
 CHUNK = 50_000  # events that one statement deletes
 HAS_TRANSACTION_TIMEOUT = 170000  # the first version of the server

@@ -23,8 +23,6 @@ except ImportError as error:
         f"PostgreSQL needs psycopg ({error}); pip install 'tightrope[postgres]'"
     ) from error
 
-__all__ = ["PatientConnection", "Session", "asked", "numbers", "parted", "shown_address", "texts"]
-
 open_connections: weakref.WeakSet[PatientConnection] = weakref.WeakSet()
 kept_sessions: list[Any] = []  # of the parent process: closing them here would end its sessions
 

@@ -36,8 +36,6 @@ from tightrope.live.stores.locks import BESIDE, Locks
 from tightrope.live.stores.memory import wall_clock
 from tightrope.live.stores.statements import MORE_SQLITE_TABLES, SQLITE_TABLES
 
-__all__ = ["SQLiteStore"]
-
 APPLICATION = 0x74727065  # "trpe", SQLite's application_id of our files
 CHECKPOINT, ROW = 4000, 12_000  # rows until the log is moved into the file; bytes of each, about
 MOST_FAULTS = 5  # faults of a damaged file to show, at most

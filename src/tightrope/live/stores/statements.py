@@ -4,11 +4,6 @@ from __future__ import annotations
 
 from tightrope.live.stores.base import COLUMNS, FORMAT
 
-__all__ = [
-    "BEGIN", "DEAF", "GIVEN", "HAS_VECTORS", "KEY", "MINE", "MOMENT", "MORE_SQLITE_TABLES", "PLANS",
-    "SQLITE_TABLES", "STATEMENTS", "TABLES", "VECTORS",
-]  # fmt: skip
-
 SQLITE_TABLES = """
 CREATE TABLE campaigns (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE events (

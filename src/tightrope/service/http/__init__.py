@@ -11,8 +11,7 @@ framework.
 
 from __future__ import annotations
 
-from tightrope.service.http.answers import Answer, RefusalError
-from tightrope.service.http.requests import HttpRequest
+from tightrope.service.http.answers import Answer, HttpRequest, RefusalError
 from tightrope.service.http.server import Application, HttpServer, Limits
 
 __all__ = ["Answer", "Application", "HttpRequest", "HttpServer", "Limits", "RefusalError"]

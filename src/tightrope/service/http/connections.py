@@ -21,18 +21,16 @@ from tightrope.service.http.answers import (
     CLOSE,
     STATUS,
     Answer,
+    HttpRequest,
     RefusalError,
     failure_of,
     refusal_of,
     written,
 )
 from tightrope.service.http.reading import RequestReader
-from tightrope.service.http.requests import HttpRequest
 
 if TYPE_CHECKING:
     from tightrope.service.http.server import HttpServer
-
-__all__ = ["HttpConnection"]
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 FOREVER = float("inf")

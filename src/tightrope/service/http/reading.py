@@ -12,13 +12,10 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from tightrope.service.http.answers import RefusalError
-from tightrope.service.http.requests import HttpRequest
+from tightrope.service.http.answers import HttpRequest, RefusalError
 
 if TYPE_CHECKING:
     from tightrope.service.http.server import Limits
-
-__all__ = ["RequestReader"]
 
 METHODS = frozenset([b"GET", b"HEAD", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS"])
 READ_HERE = frozenset([b"host", b"content-length", b"transfer-encoding", b"expect", b"connection"])

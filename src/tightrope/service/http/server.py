@@ -16,11 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tightrope.errors import InputError
-from tightrope.service.http.answers import Answer, RefusalError, refusal_of, written
+from tightrope.service.http.answers import Answer, HttpRequest, RefusalError, refusal_of, written
 from tightrope.service.http.connections import HttpConnection
-from tightrope.service.http.requests import HttpRequest
-
-__all__ = ["Application", "HttpServer", "Limits", "is_loopback", "tls_context"]
 
 BACKLOG = 1024  # connections that wait to be accepted
 AT_ONCE = 64  # of them, before others have their turn

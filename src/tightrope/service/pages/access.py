@@ -13,14 +13,11 @@ from collections.abc import Callable, Sequence
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tightrope.service.http.requests import require_local
+from tightrope.service.http.answers import RefusalError, require_local
 from tightrope.service.keys import OPEN, Grant, KeyRing
 from tightrope.service.pages.sessions import LASTS, PageSession, opened, sealed
 from tightrope.service.proxies import Proxies
 from tightrope.service.signins import SignIns
-from tightrope.service.wire import RefusalError
-
-__all__ = ["Access"]
 
 COOKIE = "tightrope_session"
 MOST_ENDED = 1000  # remembered sessions of a key that were ended by signing out
@@ -59,20 +56,14 @@ class Access:
             return None
         return found
 
-    def require(self, request: Request, roles: Sequence[str], name: str | None) -> Grant:
-        """The grant, if it has one of the roles for a campaign; raises otherwise."""
+    def require(
+        self, request: Request, roles: Sequence[str], name: str | None, some: bool = False
+    ) -> Grant:
+        """The grant, if it has one of the roles for a campaign, or for ``some``; else raises."""
         found = self.grant(request)
         if found is None:
             raise RefusalError(401, "unauthorized", "this page needs a key")
-        found.require(roles, name)
-        return found
-
-    def require_some(self, request: Request, roles: Sequence[str]) -> Grant:
-        """The grant, if it has one of the roles for some campaign; raises otherwise."""
-        found = self.grant(request)
-        if found is None:
-            raise RefusalError(401, "unauthorized", "this page needs a key")
-        found.require(roles, None, some=True)
+        found.require(roles, name, some)
         return found
 
     def login(self, request: Request, secret: str, response: Response) -> None:

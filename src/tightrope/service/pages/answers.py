@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Awaitable, Callable
+from inspect import getmembers, isfunction
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, quote
@@ -16,14 +17,9 @@ from starlette.responses import RedirectResponse, Response
 from tightrope import formats
 from tightrope.errors import InputError, NotFoundError, TightropeError
 from tightrope.problem.values import shown
+from tightrope.service.http.answers import RefusalError
 from tightrope.service.pages.watch import NotYetError
 from tightrope.service.values import Query, query_of
-from tightrope.service.wire import RefusalError
-
-__all__ = [
-    "HEADERS", "NOTHING", "PageAnswers", "attachment", "form_of", "is_partial", "no_page",
-    "path_of", "read_query",
-]  # fmt: skip
 
 FOLDER = Path(__file__).parent
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
@@ -66,7 +62,7 @@ class PageAnswers:
             static=lambda name: f"/static/{name}?v={self.version}",
             path=path_of,
             login=login,
-            **{name: getattr(formats, name) for name in formats.__all__ if name != "Money"},
+            **dict(getmembers(formats, isfunction)),
         )
 
     def page(self, template: str, status: int = 200, **facts: Any) -> Response:

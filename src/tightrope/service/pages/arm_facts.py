@@ -11,15 +11,11 @@ import numpy as np
 
 from tightrope.formats import NOTHING, Money, count, number, percent
 from tightrope.problem import Task
-from tightrope.service.pages.curves import Floats, Totals, mean_band, shares
+from tightrope.problem.values import Floats
+from tightrope.service.pages.curves import Totals, mean_band, shares
 from tightrope.service.pages.history import View
 from tightrope.service.pages.mixture import VIEWS, best_of, by_features, colours_of, ranking
 from tightrope.service.pages.rate_words import RateWords
-
-__all__ = [
-    "LEAST_SHARE", "MOST_ARMS", "ArmFacts", "BestArm", "arms_of", "best_arm", "best_text",
-    "mixture_text", "outcome_texts", "outcome_words", "width",
-]  # fmt: skip
 
 MOST_ARMS = 24  # in the table
 LEAST_SHARE = 0.0005  # of a mixture that is worth a word

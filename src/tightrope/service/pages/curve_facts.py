@@ -14,13 +14,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.formats import count, percent
-from tightrope.live.learned import Floats, LearnedCurve
+from tightrope.live.learned import LearnedCurve
 from tightrope.problem import Interval, Space
+from tightrope.problem.values import Floats
 from tightrope.service.pages.arm_facts import LEAST_SHARE, outcome_words
 from tightrope.service.pages.history import View
 from tightrope.service.pages.mixture import VIEWS, best_of
-
-__all__ = ["CurveFacts", "curve_facts"]
 
 Write = Callable[[float | None], str]
 

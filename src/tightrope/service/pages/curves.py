@@ -1,29 +1,32 @@
-"""Curves of a campaign: running rates with their bands, shares of the arms, as columns for a chart.
+"""Curves of a campaign: rates with their bands, shares of the arms; for charts and as tables.
 
 Letters: N points, K arms, M limits.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
+import msgspec
 import numpy as np
-import numpy.typing as npt
 
+from tightrope import formats
 from tightrope.problem import Task
+from tightrope.problem.values import Floats
 from tightrope.service.pages.history import Point, View
 from tightrope.service.pages.mixture import best_of, colours_of, ranking
 from tightrope.service.pages.rate_words import RateWords
-
-__all__ = ["DOUBT", "Chart", "Series", "charts_of", "mean_band", "rate_band"]
 
 DOUBT = 0.05  # the largest chance that a band is wrong anywhere
 TILTS = np.geomspace(0.001, 4.0, 13)
 HALVINGS = 26
 WINDOW, FEWEST = 0.05, 50  # a share is that of the last pulls: a part of all, and at least so many
 
-Floats = npt.NDArray[np.float64]
+RECENT, SHORTEST, LONGEST = 0.1, 60.0, 86400.0  # the pace is that of so much of the time, seconds
 
 
 def _log_mean(exponents: Floats) -> Floats:
@@ -174,3 +177,72 @@ def _areas(view: View, totals: Totals, start: int) -> list[Series]:
         rest = found.sum(axis=1) - found[:, own].sum(axis=1)
         drawn.append(Series(f"{task.arm_count - len(own)} others", rest, "area", "rest"))
     return drawn
+
+
+def pace_of(points: tuple[Point, ...], now: float) -> tuple[float | None, float | None]:
+    """The recent spending per second, and when the budget ends at this pace."""
+    last = points[-1]
+    window = min(max(RECENT * (last.at - points[0].at), SHORTEST), LONGEST)
+    if now - last.at > window:
+        return None, None
+    first = next(point for point in points if point.at >= last.at - window)
+    if first is last and len(points) > 1:
+        first = points[-2]
+    time, spent = last.at - first.at, last.spent - first.spent
+    if time <= 0 or spent <= 0:
+        return None, None
+    pace = spent / time
+    return pace, last.at + max(last.budget - last.spent, 0.0) / pace
+
+
+def curves_text(view: View, start: int, unit: str) -> bytes:
+    """The points of all charts from number ``start`` on, as JSON for the page."""
+    at, charts = charts_of(view, start)
+    _, end = pace_of(view.points, time.time())
+    last = view.points[-1]
+    ahead = [[last.at, last.spent], [end, last.budget]] if end and end < last.at * 2 else None
+    found = {
+        "generation": str(view.generation),
+        "start": start,
+        "unit": unit,
+        "pulled": last.told > 0,
+        "ahead": ahead if view.status["state"] == "open" else None,
+        "t": at.round(3).tolist(),
+        "charts": {one.name: {"format": one.format, "series": one.series} for one in charts},
+    }
+    return msgspec.json.encode(found, enc_hook=_shortened)
+
+
+def _shortened(values: Any) -> msgspec.Raw:
+    """Numbers with six digits; null for NaN and infinity."""
+    told = [f"{one:.6g}" if one - one == 0.0 else "null" for one in values.tolist()]
+    return msgspec.Raw(f"[{','.join(told)}]".encode())
+
+
+def curves_table(view: View, most: int, rounded: bool = True) -> tuple[list[str], list[list[str]]]:
+    """The curves as columns of text; ``most``: the largest number of rows, evenly spread."""
+    at, charts = charts_of(view)
+    columns = [(_heading(view, chart, one.label), one.values) for chart in charts
+               for one in chart.series]  # fmt: skip
+    step = max(1, -(-len(at) // most))
+    places = list(range(len(at) - 1, -1, -step))[::-1]
+    headings = ["time"] + [heading for heading, _ in columns]
+    rows = []
+    for i in places:
+        when = datetime.fromtimestamp(float(at[i]), UTC)
+        if rounded:
+            cells = [formats.number(float(values[i])) for _, values in columns]
+            rows.append([when.strftime("%Y-%m-%d %H:%M:%S"), *cells])
+        else:
+            rows.append([when.isoformat(), *(f"{float(values[i]):.10g}" for _, values in columns)])
+    return headings, rows
+
+
+def _heading(view: View, chart: Chart, label: str) -> str:
+    kind, _, m = chart.name.partition("-")
+    if kind in ("limit", "queue"):
+        name = view.task.limit_names[int(m)]
+        if kind == "queue":
+            return f"{name}: queue"
+        return f"{name}: rate" if label == name else f"{name}: {label}"
+    return f"share of {label}" if kind == "shares" else label

@@ -7,17 +7,18 @@ from math import isfinite
 
 from tightrope.formats import NOTHING, Money, age, count, moment, number, percent, span
 from tightrope.service.pages.arm_facts import MOST_ARMS, arms_of, best_arm, best_text, width
+from tightrope.service.pages.context_facts import (
+    MOST_TYPES,
+    effect_channels,
+    feature_rows,
+    type_rows,
+)
 from tightrope.service.pages.curve_facts import curve_facts
-from tightrope.service.pages.feature_facts import effect_channels, feature_rows
-from tightrope.service.pages.history import Point, View
+from tightrope.service.pages.curves import pace_of
+from tightrope.service.pages.history import View
 from tightrope.service.pages.limit_words import limits_of
 from tightrope.service.pages.mixture import best_of
 from tightrope.service.pages.standing import alerts_of, promise_of, risk_words, state_of
-from tightrope.service.pages.type_facts import MOST_TYPES, type_rows
-
-__all__ = ["Facts", "pace_of"]
-
-RECENT, SHORTEST, LONGEST = 0.1, 60.0, 86400.0  # the pace is that of so much of the time, seconds
 
 
 class Facts:
@@ -84,22 +85,6 @@ class Facts:
 
 
 # Money and time.
-
-
-def pace_of(points: tuple[Point, ...], now: float) -> tuple[float | None, float | None]:
-    """The recent spending per second, and when the budget ends at this pace."""
-    last = points[-1]
-    window = min(max(RECENT * (last.at - points[0].at), SHORTEST), LONGEST)
-    if now - last.at > window:
-        return None, None
-    first = next(point for point in points if point.at >= last.at - window)
-    if first is last and len(points) > 1:
-        first = points[-2]
-    time, spent = last.at - first.at, last.spent - first.spent
-    if time <= 0 or spent <= 0:
-        return None, None
-    pace = spent / time
-    return pace, last.at + max(last.budget - last.spent, 0.0) / pace
 
 
 def _pace(pace: float | None, money: Money) -> str:

@@ -38,8 +38,6 @@ from tightrope.live.vectors import ErasedError
 from tightrope.problem import Task
 from tightrope.service.estimates import EndEstimate, Estimates
 
-__all__ = ["History", "Look", "Point", "Trouble", "View", "point_of"]
-
 MOST_POINTS = 1000  # of a curve
 FIRST_POINTS = 600  # of a log that is long at the first look
 MOST_TROUBLES = 200  # that are listed

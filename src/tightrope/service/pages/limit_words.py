@@ -12,8 +12,6 @@ from tightrope.service.pages.history import View
 from tightrope.service.pages.mixture import VIEWS
 from tightrope.service.pages.rate_words import RateWords
 
-__all__ = ["TONES", "Badge", "LimitFacts", "is_over", "limit_standing", "limits_of"]
-
 SURE = 0.05  # a chance of breaking a limit that counts as small
 NEAR = 0.02  # share of a limit above it that is usual for a policy that uses all of it
 TONES = ("bad", "warn", "open", "good", "quiet")  # the worst first

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tightrope.formats import counted
 from tightrope.service.pages.facts import Facts
 from tightrope.service.pages.limit_words import TONES, Badge
 from tightrope.service.values import BoundedText, OneOf, Query
-
-__all__ = ["LIST_QUERY", "Broken", "Listing", "Row"]
 
 STATES = {
     "": "All states",
@@ -46,6 +44,8 @@ class Listing:
     every: Sequence[Row]
     asked: dict[str, Any]
     older: int = 0
+    states: ClassVar[dict[str, str]] = STATES  # to filter by
+    sorts: ClassVar[dict[str, str]] = SORTS  # to choose from
 
     @property
     def rows(self) -> list[Row]:
@@ -64,16 +64,6 @@ class Listing:
                 word = STATES[state].lower()
                 parts.append(f"{many:,} {'need attention' if state == 'attention' else word}")
         return " · ".join(parts)
-
-    @property
-    def states(self) -> dict[str, str]:
-        """The states to filter by."""
-        return STATES
-
-    @property
-    def sorts(self) -> dict[str, str]:
-        """The orders to choose from."""
-        return SORTS
 
 
 def _name(row: Row) -> str:

@@ -6,22 +6,15 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from tightrope.live.status import StatusType
 from tightrope.problem.tables import Moments
+from tightrope.problem.values import Floats
 from tightrope.service.pages.history import View
-
-__all__ = [
-    "MOST_ARMS", "VIEWS",
-    "best_by_type", "best_of", "by_features", "colours_of", "ranking", "types_of",
-]  # fmt: skip
 
 VIEWS = 64  # views whose numbers are kept for the next request
 MOST_ARMS = 7  # arms with a colour of their own; the others share one
 MOST_TYPES = 64  # types of the best mixture: the most frequent
-
-Floats = npt.NDArray[np.float64]
 
 
 def by_features(view: View) -> bool:

@@ -10,8 +10,6 @@ from tightrope.problem import Task
 from tightrope.problem.limits import Share
 from tightrope.problem.named import Named
 
-__all__ = ["RateWords"]
-
 
 class RateWords:
     """The rates of one limit in words: a share in percent, an amount of money, or a number."""

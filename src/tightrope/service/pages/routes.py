@@ -22,16 +22,20 @@ from tightrope.live.status import refused_of, why_of
 from tightrope.names import csv_text
 from tightrope.service.campaigns import made_campaign
 from tightrope.service.desk import Service
+from tightrope.service.http.answers import RefusalError
 from tightrope.service.keys import Grant, KeyRing
 from tightrope.service.pages.access import Access
 from tightrope.service.pages.actions import (
     FORMS,
     FilledForm,
     act_of,
+    creation_form,
     filled,
     known_of,
+    new_campaign,
     turn_of,
 )
+from tightrope.service.pages.actions import PATH as CREATE
 from tightrope.service.pages.answers import (
     HEADERS,
     NOTHING,
@@ -43,9 +47,7 @@ from tightrope.service.pages.answers import (
     path_of,
     read_query,
 )
-from tightrope.service.pages.creating import PATH as CREATE
-from tightrope.service.pages.creating import creation_form, new_campaign
-from tightrope.service.pages.curves_text import curves_table, curves_text
+from tightrope.service.pages.curves import curves_table, curves_text
 from tightrope.service.pages.facts import Facts
 from tightrope.service.pages.history import Trouble, View
 from tightrope.service.pages.limit_words import Badge
@@ -53,9 +55,6 @@ from tightrope.service.pages.listing import LIST_QUERY, Broken, Listing, Row
 from tightrope.service.pages.watch import LOOK, NotYetError, Watch
 from tightrope.service.proxies import Proxies
 from tightrope.service.values import BoundedText, OneOf, Query, WholeNumber
-from tightrope.service.wire import RefusalError
-
-__all__ = ["Pages"]
 
 PATIENCE = 0.15  # seconds that a page waits for the newest events
 PAGE = 50  # events of a page
@@ -207,7 +206,7 @@ class Pages(PageAnswers):
         """The form that creates a campaign, and its submission."""
         self._count(self.access.grant(request))
         if request.method in ("GET", "HEAD"):
-            self.access.require_some(request, ("admin",))
+            self.access.require(request, ("admin",), None, some=True)
             return self._asked(request, creation_form({}))
         self.access.require_own_page(request)
         values = await form_of(request)

@@ -18,8 +18,6 @@ from typing import NamedTuple
 
 from tightrope.service.keys import KeyRing, key_id
 
-__all__ = ["LASTS", "PageSession", "opened", "sealed"]
-
 LASTS = 12 * 3600  # seconds
 SKEW = 300  # seconds by which the clocks of two machines may differ
 HEAD = struct.Struct(">8sQQ16s")  # the key's id, seconds since 1970 twice, random bytes

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tightrope.formats import count, counted, percent
-from tightrope.service.pages.feature_facts import drift_text
+from tightrope.service.pages.context_facts import drift_text, mix_text
 from tightrope.service.pages.history import View
 from tightrope.service.pages.limit_words import TONES, Badge, LimitFacts, is_over
-from tightrope.service.pages.type_facts import mix_text
-
-__all__ = ["alerts_of", "promise_of", "risk_words", "state_of"]
 
 MOST_NAMED = 3  # limits of a headline, arms of a banner
 WHY_PAUSED = {

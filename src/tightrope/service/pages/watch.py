@@ -14,8 +14,6 @@ from tightrope.live.stores import Store
 from tightrope.service.estimates import Estimates
 from tightrope.service.pages.history import History, Look, View
 
-__all__ = ["LOOK", "NotYetError", "Watch"]
-
 EVERY = 0.5  # seconds between two looks
 LOOK = 0.25  # largest number of seconds of a look: a committer may wait for its turn
 LOOKED_AT = 60.0  # seconds after the last request in which a campaign is followed

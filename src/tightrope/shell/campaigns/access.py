@@ -15,7 +15,7 @@ import tightrope
 from tightrope.errors import InputError
 from tightrope.shell.campaigns import tables
 from tightrope.shell.commands import Argument
-from tightrope.shell.fits import LogColumns
+from tightrope.shell.fits import LogColumns, names_of
 from tightrope.shell.named import by_name, named, number_or_text
 from tightrope.shell.options import CampaignName, Json, StoreName, TrustPolicy
 from tightrope.shell.output import answer
@@ -90,7 +90,7 @@ def opened(at: AtCampaign) -> Iterator[tightrope.Campaign]:
 @contextmanager
 def brief() -> Iterator[None]:
     """A block that takes a moment, in which no kernels are compiled for later decisions."""
-    from tightrope.live.background import Background
+    from tightrope.live.calls import Background
 
     before = Background.wanted
     Background.wanted = False
@@ -102,7 +102,7 @@ def brief() -> Iterator[None]:
 
 def require_campaign(store: Store, name: str) -> None:
     """Raise unless the store has the campaign, whether or not it can be followed."""
-    from tightrope.live.campaign import unknown_campaign
+    from tightrope.live.follower import unknown_campaign
 
     if name not in store.names():
         raise unknown_campaign(store, name)
@@ -135,23 +135,11 @@ def context_of(campaign: tightrope.Campaign, text: str) -> Any:
     contexts = task_of(campaign).contexts
     if not hasattr(contexts, "columns"):
         return text
-    halves = [word.rpartition("=") for word in types_of(text)]
-    values = [_number_or_word(value) for _, _, value in halves]
+    halves = [word.rpartition("=") for word in names_of(text)]
+    values = [number_or_text(value) for _, _, value in halves]
     if all(name for name, _, _ in halves):
         return {name: value for (name, _, _), value in zip(halves, values, strict=True)}
     return (values[0], values[1:]) if getattr(contexts, "types", 0) else values
-
-
-def _number_or_word(word: str) -> float | str:
-    try:
-        return float(word)
-    except ValueError:
-        return word
-
-
-def types_of(text: str) -> list[str]:
-    """Types of requests by name, from words between commas."""
-    return [word.strip() for word in text.split(",")]
 
 
 def past_of(path: str | None, columns: LogColumns, task: tightrope.Task) -> tightrope.Log | None:

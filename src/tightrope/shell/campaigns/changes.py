@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import msgspec
 
 import tightrope
-from tightrope.changes import CHANGES, CampaignChange, FieldInput, ShellForm, inputs_of
+from tightrope.change_forms import FieldInput, ShellForm
+from tightrope.changes import CHANGES, CampaignChange, inputs_of
 from tightrope.errors import InputError
 from tightrope.formats import counted
 from tightrope.shell.campaigns.access import (
@@ -28,9 +29,9 @@ from tightrope.shell.campaigns.access import (
     stored,
     task_of,
     trust,
-    types_of,
 )
 from tightrope.shell.commands import Argument, Command
+from tightrope.shell.fits import names_of
 from tightrope.shell.named import by_name, limits_of, named
 from tightrope.shell.options import Json, PolicyName, TrustPolicy
 from tightrope.shell.output import answer
@@ -157,7 +158,7 @@ def change(
     archive FILE: archived events, for a new policy to learn from
     """
     given = {"policy": policy, "expire_after": expire_after, "per_day": per_day}
-    wanted = {**given, "on_overrun": on_overrun, "contexts": types and types_of(types)}
+    wanted = {**given, "on_overrun": on_overrun, "contexts": types and names_of(types)}
     if not limit and not any(one is not None for one in wanted.values()):
         options = "--limit, --policy, --expire-after, --per-day, --on-overrun or --types"
         raise InputError(f"change: must have {options}")

@@ -33,10 +33,9 @@ from tightrope.shell.campaigns.access import (
     stored,
     task_of,
     ticket_after,
-    types_of,
 )
 from tightrope.shell.commands import Argument
-from tightrope.shell.fits import LogColumns
+from tightrope.shell.fits import LogColumns, names_of
 from tightrope.shell.named import by_name
 from tightrope.shell.options import LearnFrom, PolicyName, ProblemName, Weight, learned
 from tightrope.shell.output import answer, say
@@ -102,7 +101,7 @@ def create(
 
     known = load_task(task)
     if types is not None:
-        kinds, given = types_of(types), known.contexts
+        kinds, given = names_of(types), known.contexts
         pairs = Mixed(kinds, getattr(given, "features", given)) if known.feature_columns else kinds
         known = replace(known, contexts=pairs)
     wanted = {"task": known, "budget": budget, "policy": policy, **vars(terms)}

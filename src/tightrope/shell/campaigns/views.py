@@ -6,12 +6,11 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import tightrope
 from tightrope.errors import HaltedError, InputError, PolicyError
-from tightrope.formats import counted, finite
+from tightrope.formats import counted
 from tightrope.shell.campaigns import tables
 from tightrope.shell.campaigns.access import (
     AtCampaign,
@@ -92,9 +91,7 @@ def outlook(at: AtCampaign, *, doubt: float = 0.01, estimate: bool = False) -> i
     """
     with opened(at) as campaign:
         found = campaign.outlook(doubt, estimate=estimate)
-    limits = [{**asdict(one), "standing": one.standing} for one in found.limits]
-    table = finite({**asdict(found), "limits": limits, "facts": found.facts()})
-    return answer(at.json, table, lambda: print_lines(str(found).splitlines()))
+    return answer(at.json, found.table(), lambda: print_lines(str(found).splitlines()))
 
 
 def events(at: AtCampaign, *, after: int = 0, count: int | None = None) -> int:
@@ -143,7 +140,7 @@ def export(at: AtCampaign, *, out: str | None = None, without_contexts: bool = F
     without_contexts: leave out the features of requests; their types stay
     """
     from tightrope.files import whole_file
-    from tightrope.live.export import exported
+    from tightrope.live.archive import exported
 
     with stored(at) as store:
         require_campaign(store, at.campaign)
