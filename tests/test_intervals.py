@@ -11,7 +11,6 @@ from tightrope import (
     Bernoulli,
     Constant,
     Controller,
-    Features,
     Interval,
     Limit,
     LyOn,
@@ -74,7 +73,6 @@ def test_a_number_belongs_to_the_nearest_point(space):
         (lambda: Interval(0, float("nan")), "high = nan: must be a finite number"),
         (lambda: Box({"a": (0, 1)}), "box = .*: must be two or three ranges by name"),
         (lambda: Interval(1, 1 + 1e-12), "must be wider, for points that differ in ten digits"),
-        (lambda: Task(BOX, limit=1, contexts=Features(2)), "contexts = .*: must be types beside "),
         (lambda: Problem(BIDS, limit=1), "arm = None: must be a function, or arms by point"),
     ],
 )

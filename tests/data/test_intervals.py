@@ -307,6 +307,12 @@ def test_a_log_of_numbers_with_types_gives_a_curve_for_each():
     assert Problem.from_toml(problem.to_toml()) == problem
 
 
+def test_a_profile_of_numbers_with_types_is_about_the_points():
+    fitted = fit(sales(600), arm="price", interval=(0, 2), context="segment", **ROLES, limits=BAD)
+    found = profile(fitted)
+    assert [one.name for one in found.arms] == list(fitted.log.arms)
+
+
 def test_the_shell_fits_a_log_of_two_numbers(tmp_path, capsys):
     log, file = sales(3000), tmp_path / "log.csv"
     lines = zip(*(map(str, log[name]) for name in log), strict=True)

@@ -175,4 +175,5 @@ def at_points(problem: Problem) -> Problem:
     if problem.space is None:
         return problem
     arms: Any = tuple(stated_arms(problem.arms))
-    return replace(problem, arms=arms, space=None)
+    further = tuple(tuple(stated_arms(some)) for some in problem.further)
+    return replace(problem, arms=arms, further=further, space=None)

@@ -1,16 +1,19 @@
 """Linear models of outcomes over a request's features and a number together.
 
-A number t of an interval, scaled to [0, 1], has *waves* c_j(t): 1 and sqrt(2) cos(pi j t). The
-columns of a pair (request, number), with z_k the standardised columns of the request, are
+A number t of an interval, scaled to [0, 1], has *waves* c_j(t): 1 and sqrt(2) cos(pi j t). Several
+numbers, those of a box, have products of these, in the order of their frequency: the root of the
+sum of the squares of j. The columns of a pair (request, number), with z_k the standardised columns
+of the request, are
 
     g_j c_j(t)  for j < N,  and  h_j z_k c_j(t)  for each k and j < H.
 
 So the curve of a request is the curve of the average request, plus a curve for each column of the
 request times its value. The columns have one ridge regression for each channel, that of
 ``regression`` for a single arm: its first group of columns are those of the number alone, its
-second group those of the request. g_j and h_j fall as j^-3/2, so a curve is smooth unless the
-reports say else; how large both groups are comes from the reports. Features share what they explain
-(h_j has the factor 1 / sqrt(columns)), and H falls from 6 to 2 as they become more.
+second group those of the request. g_j and h_j fall with the frequency f as f^-(1 + sides / 2), so
+a curve is smooth unless the reports say else; how large both groups are comes from the reports.
+Features share what they explain (h_j has the factor 1 / sqrt(columns)), and H falls from 6 to 2 as
+they become more.
 
 The functions take a :class:`Whole`, :class:`Pairs` and a :class:`Joint`; those of ``regression``
 read them as the state and the models of one arm. Letters: K points, C = 2 + M channels, D columns
@@ -130,7 +133,7 @@ class Pairs(NamedTuple):
     clock: Annotated[Array, 5]
     recent: Annotated[Array, "D", 264]
     means: Annotated[Array, "K", "C", 256]
-    waves: Annotated[Array, "K", 12]  # c_j at every point
+    waves: Annotated[Array, "K", 12]  # c_j, or products of them, at every point
     sizes: Annotated[Array, 2, 12]  # g_j, and h_j
     curve: Annotated[Array, 12]  # weights of the waves; workspace
     usual: Annotated[Array, "K", "C"]  # the outcomes of the average request
@@ -141,24 +144,25 @@ class Pairs(NamedTuple):
 
 
 def begin_pairs(
-    state: State, whole: Any, pairs: Any, joint: Any, features: int, types: int
+    state: State,
+    whole: Any,
+    pairs: Any,
+    joint: Any,
+    features: int,
+    types: int,
+    sides: int,
+    points: int,
 ) -> None:
-    """Models without reports; the window holds one average request."""
+    """Models without reports, on a grid; the window holds one average request."""
     channels, each = len(state.remaining) + 1, request_waves(1 + features + types)
     for channel in range(channels):
         for place in range(4):
             joint.ridge[4 * channel + place] = prior_ridge(channel, place % 2, NUMBERS)
         for j in range(WAVES):
             joint.unit[j] = 1.0
-    points = len(state.pulls)
-    for row in range(points):
-        pairs.waves[row * WAVES] = 1.0
-        for j in range(1, WAVES):
-            turn = math.cos(math.pi * j * row / (points - 1.0))
-            pairs.waves[row * WAVES + j] = math.sqrt(2.0) * turn
+    _lay_waves(pairs, sides, points)
     own = shared = 0.0
     for j in range(WAVES):
-        pairs.sizes[j] = pairs.sizes[WAVES + j] = 1.0 if j == 0 else 1.0 / (j * math.sqrt(j))
         own += pairs.sizes[j] * pairs.sizes[j] if j > 0 else 0.0
         shared += pairs.sizes[j] * pairs.sizes[j] if j < each else 0.0
     # Before any report, the curve varies as much as the noise, and the features explain what those
@@ -172,6 +176,37 @@ def begin_pairs(
     joint.clock[USED] = WAVES + each * (features + types)
     sum_up(state, whole)
     _refresh(state, whole, pairs, joint, features)
+
+
+def _lay_waves(pairs: Any, sides: int, points: int) -> None:
+    """The waves at every point, from the lowest frequency on, and their sizes."""
+    base, wave, square = WAVES if sides == 1 else 4, 0, 0
+    while wave < WAVES:
+        for code in range(base**sides):
+            found = 0
+            for side in range(sides):
+                found += (code // base**side % base) ** 2
+            if found == square and wave < WAVES:
+                size = root = math.sqrt(max(square, 1))
+                for _ in range(sides):
+                    size *= math.sqrt(root)
+                pairs.sizes[wave] = pairs.sizes[WAVES + wave] = 1.0 / size
+                for row in range(len(pairs.pulls)):
+                    pairs.waves[row * WAVES + wave] = _wave(code, base, row, sides, points)
+                wave += 1
+        square += 1
+
+
+def _wave(code: int, base: int, row: int, sides: int, points: int) -> float:
+    """The product of cosines at a point; their j are the digits of ``code``."""
+    value = 1.0
+    for _ in range(sides):
+        j, place = code % base, row % points
+        if j > 0:
+            value *= math.sqrt(2.0) * math.cos(math.pi * j * place / (points - 1.0))
+        code //= base
+        row //= points
+    return value
 
 
 def sum_up(state: State, whole: Any) -> None:
