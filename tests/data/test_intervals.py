@@ -308,7 +308,7 @@ def test_a_log_of_numbers_with_types_gives_a_curve_for_each():
 
 
 def test_a_profile_of_numbers_with_types_is_about_the_points():
-    fitted = fit(sales(600), arm="price", interval=(0, 2), context="segment", **ROLES, limits=BAD)
+    fitted = fit(sales(6000), arm="price", interval=(0, 2), context="segment", **ROLES, limits=BAD)
     found = profile(fitted)
     assert [one.name for one in found.arms] == list(fitted.log.arms)
 

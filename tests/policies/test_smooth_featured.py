@@ -175,18 +175,18 @@ def test_the_waves_of_a_box_are_products_in_the_order_of_their_frequency():
 
 
 def test_two_numbers_move_with_the_request():
-    """The best price grows with the feature, the best effort does not."""
+    """The best price is the lowest or the highest by the feature; the best effort is 0.5."""
     box = Box({"price": (0, 1), "effort": (0, 1)}, points=11)
     task, random = Task(box, {}, costs=1, contexts=Features(1)), np.random.default_rng(3)
     controller, late = Controller(task, Resolve(), budget=1000, seed=1), []
     for number in range(1000):
         x = random.random()
         price, effort = controller.ask(context=[x])
-        chance = 0.9 - 4.0 * (price - 0.2 - 0.6 * x) ** 2 - (effort - 0.5) ** 2
+        chance = 0.5 + 0.4 * (2.0 * x - 1.0) * (2.0 * price - 1.0) - (effort - 0.5) ** 2
         controller.tell((price, effort), reward=float(random.random() < chance))
         late += [(x, price, effort)] if number > 600 else []
     x, price, effort = np.array(late).T
-    assert price[x > 0.7].mean() > price[x < 0.3].mean() + 0.2
+    assert price[x > 0.7].mean() > price[x < 0.3].mean() + 0.7
     assert abs(effort - 0.5).mean() < 0.25
 
 
