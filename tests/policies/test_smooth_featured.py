@@ -20,7 +20,6 @@ from tightrope import (
     replay,
     simulate,
 )
-from tightrope.errors import InputError
 from tightrope.policies.parts.linear import SEEN
 from tightrope.policies.parts.regression import complete, solve_channel
 from tightrope.policies.state import WAVES, request_waves
@@ -343,16 +342,6 @@ def test_a_table_over_numbers_is_replayed(space):
     for row in found:
         assert row.pulls == 21
         assert len(row.pull_share) == len(space)
-
-
-# --- what is refused ----------------------------------------------------------------------------
-
-
-def test_what_is_refused():
-    log = {"bid": [0.5, 1.0], "x": [1.0, 2.0], "sale": [0, 1], "bad": [0, 0]}
-    given = {"arm": "bid", "interval": (0, 2), "features": ["x"], "cost": 1, "reward": "sale"}
-    with pytest.raises(InputError, match="must be left out beside an interval"):
-        Problem.from_frame(log, limits=LIMITS, **given)
 
 
 @pytest.mark.parametrize(("columns", "each"), [(2, 6), (17, 6), (33, 3), (65, 2), (128, 2)])
