@@ -70,7 +70,7 @@ def completed(
             drawn = stream.integers(count, size=(len(others), 1))
             found[~mine, arm] = rows[np.take_along_axis(np.asarray(near), drawn, 1)[:, 0]]
         found[mine, arm] = rows
-    return found if space is None else found[:, used[space.nearest(used)]]
+    return found if space is None else found.take(used[space.nearest(used)], axis=1)
 
 
 def rows_again(pulled: npt.NDArray[np.int64], stream: np.random.Generator) -> npt.NDArray[np.int64]:

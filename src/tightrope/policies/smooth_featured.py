@@ -41,10 +41,10 @@ from tightrope.policies.parts.joint import (
 from tightrope.policies.parts.linear import is_learned, standardise
 from tightrope.policies.parts.matrices import dot
 from tightrope.policies.parts.pooling import safest_of
-from tightrope.policies.parts.rescue import be_hopeful, cost_ahead, size_of
+from tightrope.policies.parts.rescue import LOST, be_hopeful, cost_ahead, size_of
 from tightrope.policies.parts.splines import PENALTY, TINY, Curves, begin_curves, fit_curves
 from tightrope.policies.resolve import look_around, noise_left, widened
-from tightrope.policies.smooth import over_grid
+from tightrope.policies.smooth import likeliest, over_grid
 from tightrope.policies.state import WAVES, Array, State
 from tightrope.problem import Task
 
@@ -151,7 +151,10 @@ class SmoothFeaturedResolve(FeaturedResolve):
         expect_points(state, whole, models, joint, scratch.expected, 1, 0)
         make_net(state, scratch.expected, 1.0)
         if standing < 0.0:
-            return _least(constants, state, scratch)
+            row = _least(constants, state, scratch)
+            if standing == LOST:
+                return likeliest(constants, state, scratch.arms, 0, count, row)
+            return row
         row = best_here(state, scratch)
         for m in range(limited):
             size = size_of(state, scratch.arms, row, m)

@@ -141,11 +141,11 @@ class Space(Sequence[str]):
         except ProblemError as error:
             raise InputError(str(error)) from None
 
-    def nearest(self, points: Sequence[int]) -> Any:
+    def nearest(self, points: Any) -> Any:
         """Of every arm, which of some arms is nearest to it, [K] places in ``points``."""
         ends = np.array(list(self.ranges.values()))
         places = (np.array(self.grid) - ends[:, 0]) / (ends[:, 1] - ends[:, 0])
-        away = ((places[:, np.newaxis] - places[list(points)]) ** 2).sum(axis=2)
+        away = ((places[:, np.newaxis] - places[points]) ** 2).sum(axis=2)
         return away.argmin(axis=1)
 
     def with_points(self, points: int) -> Space:
