@@ -22,6 +22,7 @@ from tightrope.data.log import Log, has_features
 from tightrope.errors import InputError, LogWarning
 from tightrope.problem import Arm, Interval, Problem, Space
 from tightrope.problem.curves import stated_arms
+from tightrope.problem.spaces import space_of
 from tightrope.problem.values import Floats
 
 __all__ = ["at_points", "laid_over", "over_points"]
@@ -68,7 +69,7 @@ def _over_cells(log: Log, space: Space) -> Log:
         few = len(log) < LEAST_ROWS * count**space.side_count
         if count > (space.points or 0) or (few and best < np.inf):
             break
-        coarse = space.with_points(count)
+        coarse = cast(Space, space_of({**space.table(), "points": count}))
         nearest = np.array([coarse.number_of(point) for point in space.grid])
         there = replace(log, chosen=nearest[log.chosen], space=coarse)
         sums = [_sums(there, halves == half, len(coarse)) for half in (0, 1)]

@@ -109,10 +109,10 @@ class SmoothResolve(Resolve):
             arm = decide_for_one(constants, state, scratch, words, noise, apart)
         else:
             arm = decide_for_many(constants, state, scratch, words, noise, apart)
+        standing = 0.0
         for m in range(limited):
-            if scratch.safe[m] == LOST:
-                return likeliest(constants, state, arms, 0, last, arm)
-        return arm
+            standing = min(standing, scratch.safe[m])
+        return likeliest(constants, state, arms, 0, last, arm, standing)
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
@@ -121,17 +121,25 @@ class SmoothResolve(Resolve):
 
 
 def likeliest(
-    constants: Constants, state: State, arms: Arms, first: int, last: int, otherwise: int
+    constants: Constants,
+    state: State,
+    arms: Arms,
+    first: int,
+    last: int,
+    otherwise: int,
+    standing: float,
 ) -> int:
     """Where a limit is lost and there is a risk: the row most likely to keep it yet, all alone.
 
     The least penalties are those of numbers that do nothing, such as a bid of 0, which cannot make
-    up for anything. ``otherwise``: the row if even the luck of the barrier would not be enough.
-    Rows are those from ``first`` to ``last`` - 1; of several limits, the worst counts.
+    up for anything. ``otherwise``: the row if even the luck of the barrier would not be enough, or
+    no limit is lost. Rows are from ``first`` to ``last`` - 1; of several limits, the worst counts.
     """
+    if standing != LOST or constants[0] <= CALM:
+        return otherwise
     found, most, ahead = otherwise, -constants[0], cost_ahead(state, arms)
     limited = len(state.limits)
-    for row in range(first, last if constants[0] > CALM else first):
+    for row in range(first, last):
         room = math.inf
         for m in range(limited):
             at = row * limited + m

@@ -41,7 +41,7 @@ from tightrope.policies.parts.joint import (
 from tightrope.policies.parts.linear import is_learned, standardise
 from tightrope.policies.parts.matrices import dot
 from tightrope.policies.parts.pooling import safest_of
-from tightrope.policies.parts.rescue import LOST, be_hopeful, cost_ahead, size_of
+from tightrope.policies.parts.rescue import be_hopeful, cost_ahead, size_of
 from tightrope.policies.parts.splines import PENALTY, TINY, Curves, begin_curves, fit_curves
 from tightrope.policies.resolve import look_around, noise_left, widened
 from tightrope.policies.smooth import likeliest, over_grid
@@ -110,9 +110,9 @@ class SmoothFeaturedResolve(FeaturedResolve):
             scratch.weights[m] = 1.0 / len(state.limits)
         begin_curves(_grid(constants), scratch.curves)
         _fit(constants, state, scratch, True)
-        models, joint, types = scratch.models, scratch.joint, int(constants[TYPES])
-        features, sides, points = int(constants[FEATURES]), constants[SIDES], constants[POINTS]
-        begin_pairs(state, scratch.whole, models, joint, features, types, int(sides), int(points))
+        features, types, sides = constants[FEATURES], constants[TYPES], int(constants[SIDES])
+        models, joint, whole = scratch.models, scratch.joint, scratch.whole
+        begin_pairs(state, whole, models, joint, int(features), int(types), sides)
 
     @classmethod
     def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
@@ -152,9 +152,7 @@ class SmoothFeaturedResolve(FeaturedResolve):
         make_net(state, scratch.expected, 1.0)
         if standing < 0.0:
             row = _least(constants, state, scratch)
-            if standing == LOST:
-                return likeliest(constants, state, scratch.arms, 0, count, row)
-            return row
+            return likeliest(constants, state, scratch.arms, 0, count, row, standing)
         row = best_here(state, scratch)
         for m in range(limited):
             size = size_of(state, scratch.arms, row, m)

@@ -17,7 +17,7 @@ from tightrope.policies.choice import WORDS
 from tightrope.policies.parts.beliefs import KNOWN, MORE, Arms
 from tightrope.policies.parts.deviations import CALM
 from tightrope.policies.parts.pooling import ARMS, excess_over
-from tightrope.policies.parts.rescue import LOST, be_hopeful, cost_ahead, known_cost
+from tightrope.policies.parts.rescue import be_hopeful, cost_ahead, known_cost
 from tightrope.policies.parts.splines import Curves, begin_curves, draw_curves, shape_of_grid
 from tightrope.policies.parts.typed_curves import Arrivals, expect_all, fit_all, fit_type
 from tightrope.policies.resolve import look_around, noise_left, widened
@@ -103,9 +103,7 @@ class SmoothTypedResolve(TypedResolve):
         draw_curves(constants, state, arms, curves, whole, words[0], wide, first, last, True)
         if standing < 0.0:
             row = _least(constants, state, scratch, first, last, noise)
-            if standing == LOST:
-                return likeliest(constants, state, arms, first, last, row)
-            return row
+            return likeliest(constants, state, arms, first, last, row, standing)
         find_prices(scratch, count, words, limited)
         row, _ = best_of_type(scratch, kind, count, limited)
         if not bearable(constants, state, scratch, row, count, limited):

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, NamedTuple
 
-from tightrope.policies.base import Constants, Policy, Setup, net_sum, net_width
+from tightrope.policies.base import Constants, Setup, net_sum, net_width
 from tightrope.policies.parts.by_type import best_row, count_types, find_root, type_of
 from tightrope.policies.state import Array, State
 from tightrope.policies.typed_lyapunov import (
@@ -36,7 +36,7 @@ from tightrope.policies.typed_lyapunov import (
     reward_index,
     reward_terms,
 )
-from tightrope.problem import Known, Task
+from tightrope.problem import Task
 
 __all__ = ["Partition", "ZoomingLyOn"]
 
@@ -72,10 +72,6 @@ class ZoomingLyOn(TypedLyOn):
     spatial: ClassVar[bool] = True
     Scratch: ClassVar[type] = Partition
     learned: ClassVar[Mapping[str, str]] = {**TypedLyapunov.learned, "cell": "", "last": ""}
-
-    def for_task(self, known: Known) -> Policy:
-        """Itself."""
-        return self
 
     def setup(self, task: Task, budget: float) -> Setup:
         """LyOn's constants for types; then the number of types, of sides and of their points."""
@@ -115,8 +111,6 @@ class ZoomingLyOn(TypedLyOn):
         if found >= 0:
             return found
         clock = clock_of(constants, max(count_types(state, scratch.share, count), 1.0))
-        for row in range(len(state.pulls)):
-            scratch.cost[row] = scratch.gain[row] = 0.0
         for row in range(len(state.pulls)):
             if scratch.cell[row] == row:
                 _find_index(constants, state, scratch, row, clock)
@@ -180,10 +174,10 @@ def _split(constants: Constants, scratch: Any, cell: int) -> None:
 
 
 def _sum_up(state: State, scratch: Any) -> None:
-    """The pulls and outcomes of every cell."""
+    """The pulls and outcomes of every cell; no cost and index yet."""
     channels = len(state.remaining) + 1
     for at in range(len(state.pulls)):
-        scratch.pulls[at] = 0.0
+        scratch.pulls[at] = scratch.cost[at] = scratch.gain[at] = 0.0
     for at in range(len(state.totals)):
         scratch.totals[at] = 0.0
     for row in range(len(state.pulls)):

@@ -148,10 +148,6 @@ class Space(Sequence[str]):
         away = ((places[:, np.newaxis] - places[points]) ** 2).sum(axis=2)
         return away.argmin(axis=1)
 
-    def with_points(self, points: int) -> Space:
-        """The same space with another grid."""
-        return space_of({**self.table(), "points": points})  # type: ignore[return-value]
-
     def table(self) -> dict[str, Any]:
         """As TOML and JSON have it."""
         sides = {name: list(ends) for name, ends in self.ranges.items()}

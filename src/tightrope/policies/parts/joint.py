@@ -23,6 +23,7 @@ of a request, J columns of a pair.
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Annotated, Any, NamedTuple
 
 from tightrope.policies.base import net_penalty
@@ -72,6 +73,16 @@ __all__ = [
 ]
 
 NUMBERS = WAVES - 1  # columns of the number alone, without the intercept
+
+
+def _turns(sides: int) -> list[tuple[int, ...]]:
+    """The j of each wave along three sides, by the sum of their squares; 0 beyond the sides."""
+    ranges = [range(WAVES if side < sides else 1) for side in (2, 1, 0)]
+    found = sorted(product(*ranges), key=lambda turns: sum(j * j for j in turns))
+    return [turns[::-1] for turns in found[:WAVES]]
+
+
+TURNS = tuple(j for sides in (1, 2, 3) for turns in _turns(sides) for j in turns)
 
 
 class Whole(NamedTuple):
@@ -144,14 +155,7 @@ class Pairs(NamedTuple):
 
 
 def begin_pairs(
-    state: State,
-    whole: Any,
-    pairs: Any,
-    joint: Any,
-    features: int,
-    types: int,
-    sides: int,
-    points: int,
+    state: State, whole: Any, pairs: Any, joint: Any, features: int, types: int, sides: int
 ) -> None:
     """Models without reports, on a grid; the window holds one average request."""
     channels, each = len(state.remaining) + 1, request_waves(1 + features + types)
@@ -160,7 +164,7 @@ def begin_pairs(
             joint.ridge[4 * channel + place] = prior_ridge(channel, place % 2, NUMBERS)
         for j in range(WAVES):
             joint.unit[j] = 1.0
-    _lay_waves(pairs, sides, points)
+    _lay_waves(pairs, sides)
     own = shared = 0.0
     for j in range(WAVES):
         own += pairs.sizes[j] * pairs.sizes[j] if j > 0 else 0.0
@@ -178,35 +182,24 @@ def begin_pairs(
     _refresh(state, whole, pairs, joint, features)
 
 
-def _lay_waves(pairs: Any, sides: int, points: int) -> None:
-    """The waves at every point, from the lowest frequency on, and their sizes."""
-    base, wave, square = WAVES if sides == 1 else 4, 0, 0
-    while wave < WAVES:
-        for code in range(base**sides):
-            found = 0
+def _lay_waves(pairs: Any, sides: int) -> None:
+    """The waves at every point, and their sizes."""
+    points = int(len(pairs.pulls) ** (1.0 / sides) + 0.5)
+    for wave in range(WAVES):
+        turns, square = 3 * (WAVES * (sides - 1) + wave), 0
+        for side in range(sides):
+            square += TURNS[turns + side] * TURNS[turns + side]
+        size = root = math.sqrt(max(square, 1))
+        for _ in range(sides):
+            size *= math.sqrt(root)
+        pairs.sizes[wave] = pairs.sizes[WAVES + wave] = 1.0 / size
+        for row in range(len(pairs.pulls)):
+            value = 1.0
             for side in range(sides):
-                found += (code // base**side % base) ** 2
-            if found == square and wave < WAVES:
-                size = root = math.sqrt(max(square, 1))
-                for _ in range(sides):
-                    size *= math.sqrt(root)
-                pairs.sizes[wave] = pairs.sizes[WAVES + wave] = 1.0 / size
-                for row in range(len(pairs.pulls)):
-                    pairs.waves[row * WAVES + wave] = _wave(code, base, row, sides, points)
-                wave += 1
-        square += 1
-
-
-def _wave(code: int, base: int, row: int, sides: int, points: int) -> float:
-    """The product of cosines at a point; their j are the digits of ``code``."""
-    value = 1.0
-    for _ in range(sides):
-        j, place = code % base, row % points
-        if j > 0:
-            value *= math.sqrt(2.0) * math.cos(math.pi * j * place / (points - 1.0))
-        code //= base
-        row //= points
-    return value
+                place, j = row // points**side % points, TURNS[turns + side]
+                if j > 0:
+                    value *= math.sqrt(2.0) * math.cos(math.pi * j * place / (points - 1.0))
+            pairs.waves[row * WAVES + wave] = value
 
 
 def sum_up(state: State, whole: Any) -> None:

@@ -447,13 +447,10 @@ def _expect_spread(
 def _share_of_usual(
     state: State, arms: Arms, curves: Curves, m: int, limited: int, row: int
 ) -> float:
-    """The mean penalty at a point over the usual one, at most 1; also 1 for a limit per reward.
-
-    A number whose penalties are rarer varies less. Net penalties per reward vary with the rewards.
-    """
+    """The mean penalty at a point over the usual one, at most 1: rarer ones vary less."""
     base, limit, cost = state.bases[m], state.limits[m], arms.cost_scale[row]
     if base < 0.0:
-        return 1.0
+        return 1.0  # net penalties vary with the rewards too
     here = arms.rate[row * limited + m] * cost - net_penalty(base, limit, 1.0, cost, 0.0, 0.0)
     level = curves.level[0]
     usual = curves.level[2 + m] - net_penalty(base, limit, 1.0, level, 0.0, 0.0)
