@@ -11,7 +11,6 @@ from tightrope import (
     Bernoulli,
     Constant,
     Controller,
-    Features,
     Interval,
     Limit,
     LyOn,
@@ -74,7 +73,6 @@ def test_a_number_belongs_to_the_nearest_point(space):
         (lambda: Interval(0, float("nan")), "high = nan: must be a finite number"),
         (lambda: Box({"a": (0, 1)}), "box = .*: must be two or three ranges by name"),
         (lambda: Interval(1, 1 + 1e-12), "must be wider, for points that differ in ten digits"),
-        (lambda: Task(BOX, limit=1, contexts=Features(2)), "contexts = .*: must be types beside "),
         (lambda: Problem(BIDS, limit=1), "arm = None: must be a function, or arms by point"),
     ],
 )
@@ -263,11 +261,58 @@ def test_lyon_zooms_in_where_it_pulls():
     while not controller.exhausted:
         bid = controller.ask()
         controller.tell(bid, 1, peak(bid).reward.mean, 0)
-    ends = controller._state.scratch.end
-    widths = {int(first): ends[first] - first for first in np.flatnonzero(ends)}
-    near = [width for first, width in widths.items() if 60 <= first < 80]
-    assert sum(widths.values()) == 101
-    assert max(near) < max(widths.values())
+    cells, widths = np.unique(controller._state.scratch.cell, return_counts=True)
+    near = (cells >= 60) & (cells < 80)
+    assert widths.sum() == 101
+    assert widths[near].max() < widths.max()
+
+
+def test_cells_of_a_box_are_split_in_the_middle_of_their_longest_side():
+    box = Box({"bid": (0, 5), "rate": (0, 1)}, points=16)
+    controller = Controller(Task(box, LIMITS, costs=1), LyOn(alpha=0.1), budget=4000)
+    scratch = controller._state.scratch
+    quarters = np.add.outer(128 * (np.arange(16) // 8), 8 * (np.arange(16) // 8))
+    np.testing.assert_array_equal(scratch.cell.reshape(16, 16), quarters)
+    for _ in range(2000):
+        bid, rate = controller.ask()
+        controller.tell((bid, rate), reward=1 - abs(bid - 4) / 8 - abs(rate - 0.8) / 2, penalty=0)
+    cells = scratch.cell.reshape(16, 16)
+    sizes = {}
+    for cell in np.unique(cells):
+        there = np.argwhere(cells == cell)
+        low, high = there.min(axis=0), there.max(axis=0)
+        assert low @ [16, 1] == cell
+        assert high @ [16, 1] == scratch.last[int(cell)]
+        assert np.prod(high - low + 1) == len(there)  # it has no gaps
+        sizes[cell] = len(there)
+    assert sizes[cells[12, 12]] < max(sizes.values())
+    assert np.array(controller.pulls).reshape(16, 16)[8:, 8:].sum() > 1000
+
+
+def test_lyon_zooms_for_every_type():
+    def arm(top):
+        return lambda x: Arm("x", Constant(1), Bernoulli(0.9 - abs(x - top)), Bernoulli(0.1))
+
+    tops = {"low": 0.2, "high": 0.8}
+    problem = Problem(
+        Interval(0, 1),
+        arm={name: arm(top) for name, top in tops.items()},
+        limits={"bad": Limit(0.4, per="pull")},
+        contexts={"low": 3, "high": 1},
+    )
+    policy, random = LyOn(alpha=0.1, delta=0.01), np.random.default_rng(1)
+    controller, late = Controller(problem.task, policy, budget=6000), {"low": [], "high": []}
+    for step in range(6000):
+        name = "high" if step % 4 == 0 else "low"
+        x = controller.ask(context=name)
+        reward = random.random() < 0.9 - abs(x - tops[name])
+        controller.tell(x, 1, float(reward), 0, context=name)
+        late[name] += [x] if step > 4000 else []
+    assert np.mean(late["low"]) < 0.35
+    assert np.mean(late["high"]) > 0.65
+    cells = controller._state.scratch.cell.reshape(2, 101)
+    assert cells[0].max() < 101 <= cells[1].min()
+    assert [len(np.unique(one)) for one in cells] != [4, 4]
 
 
 def peak(x):

@@ -11,6 +11,7 @@ from benchmarks.intervals import _covered
 from tightrope import (
     Arm,
     Controller,
+    Features,
     Interval,
     Limit,
     Problem,
@@ -76,7 +77,6 @@ def test_numbers_are_rounded_to_the_grid():
         ({"interval": (0, 0.5)}, "row 1 .*'bid': arm = 0.7: must lie in the interval, from 0.0 to"),
         ({"interval": 3}, "interval = 3: must be two numbers, low and high"),
         ({"interval": (1, 0)}, "bid: low = 1.0: must be below high = 0.0"),
-        ({"features": ["bid"]}, "features = .*: must be left out beside an interval"),
         ({"arm": "kind"}, "row 1 .*'kind': 'a' must be a number"),
     ],
 )
@@ -307,6 +307,12 @@ def test_a_log_of_numbers_with_types_gives_a_curve_for_each():
     assert Problem.from_toml(problem.to_toml()) == problem
 
 
+def test_a_profile_of_numbers_with_types_is_about_the_points():
+    fitted = fit(sales(6000), arm="price", interval=(0, 2), context="segment", **ROLES, limits=BAD)
+    found = profile(fitted)
+    assert [one.name for one in found.arms] == list(fitted.log.arms)
+
+
 def test_the_shell_fits_a_log_of_two_numbers(tmp_path, capsys):
     log, file = sales(3000), tmp_path / "log.csv"
     lines = zip(*(map(str, log[name]) for name in log), strict=True)
@@ -321,3 +327,71 @@ def test_the_shell_fits_a_log_of_two_numbers(tmp_path, capsys):
                  "--penalty", "bad", "--limit", "bad=0.12/pull", "--budget", "9",
                  "--policy", "resolve"]) == 2  # fmt: skip
     assert "--arm price,effort --interval 0,2,0,1" in capsys.readouterr().err
+
+
+# --- features -------------------------------------------------------------------------------------
+
+
+def described(rows, low=0.0):
+    """As ``auctions``; a sale is the likelier the larger the age."""
+    luck = np.random.default_rng(2)
+    bid, age, other = luck.uniform(low, 1, rows), luck.random(rows), luck.random(rows)
+    won = other < bid
+    sale = won & (luck.random(rows) < 0.1 + 0.8 * age)
+    return {"bid": bid, "age": 40 * age, "dollars": np.where(won, other, 0.0), "sale": 1.0 * sale}
+
+
+def test_a_log_of_numbers_has_features():
+    log = read_log(described(50), arm="bid", cost=1, reward="sale", penalty="dollars",
+                   interval=(0, 1), features=["age"])  # fmt: skip
+    assert log.contexts[:, 0] == pytest.approx(described(50)["age"])
+    assert log.chosen == pytest.approx(100 * described(50)["bid"], abs=0.5)
+    assert log.features == ("age",)
+    task = Task(log.space, LIMITS, costs=1, contexts=Features(["age"]))
+    taught = Controller(task, Resolve(), budget=100, learn_from=log, weight=0.5)
+    assert taught._state.scratch.whole.pulls[0] == pytest.approx(25)
+
+
+def test_a_fit_of_numbers_with_features_knows_what_features_are_worth():
+    made = fitted(described(4000), features=["age"])
+    problem = made.problem
+    assert problem.space == Interval(0, 1, "bid", 33)
+    assert made.log.arms == problem.space.arms
+    means = [arm.reward.mean for arm in problem.arms]
+    assert means == pytest.approx(0.5 * np.linspace(0, 1, 33), abs=0.15)
+    table = np.array([arm.reward.values for arm in problem.arms])  # [K, n]
+    old = problem.features.rows[:, 0] > 20.0
+    assert table[16:, old].mean() > 1.7 * table[16:, ~old].mean() > 0.1
+    blind = oracle(problem, bound="blind").reward_rate
+    assert oracle(problem, bound="linear").reward_rate > 1.05 * blind
+    assert Problem.from_toml(problem.to_toml()) == problem
+    assert [one.name for one in profile(made).arms] == list(made.log.arms)
+
+
+def test_numbers_without_rows_are_like_the_nearest_ones():
+    with pytest.warns(
+        LogWarning, match=r"bid: no rows below 0\.5; there the nearest rows are drawn"
+    ):
+        problem = fitted(described(2000, low=0.5), features=["age"]).problem
+    half = len(problem.arms) // 2
+    low = [arm.reward.values for arm in problem.arms[: half + 1]]
+    assert all(np.array_equal(one, low[half]) for one in low)
+    drawn = next(Draws.of(problem, 2, 0).problems())
+    assert drawn.space == problem.space
+    assert np.array_equal(drawn.arms[0].reward.values, drawn.arms[half].reward.values)
+    assert not np.array_equal(drawn.arms[half].reward.values, low[half])
+
+
+def test_a_profile_of_a_box_has_the_points_with_rows():
+    log = sales(3000)
+    there = (log["price"] < 1.0) | (log["effort"] < 0.5)
+    made = fit(
+        {name: np.asarray(one)[there] for name, one in log.items()},
+        arm=["price", "effort"], interval=[(0, 2), (0, 1)], **ROLES, limits=BAD,
+    )  # fmt: skip
+    found, best = profile(made), oracle(made.problem)
+    assert len(made.log.arms) < len(made.problem.space)
+    assert len(found.shares) == len(made.log.arms)
+    shares = dict(zip(made.log.arms, found.shares, strict=True))
+    for name, share in zip(best.arm_names, best.pull_share, strict=True):
+        assert name not in shares or shares[name] == pytest.approx(share, abs=1e-9)

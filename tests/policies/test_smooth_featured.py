@@ -20,7 +20,6 @@ from tightrope import (
     replay,
     simulate,
 )
-from tightrope.errors import InputError, ProblemError
 from tightrope.policies.parts.linear import SEEN
 from tightrope.policies.parts.regression import complete, solve_channel
 from tightrope.policies.state import WAVES, request_waves
@@ -28,6 +27,7 @@ from tightrope.problem import Box, Mixed
 
 POINTS = 9
 BIDS = Interval(0.0, 2.0, name="bid", points=POINTS)
+BOX = Box({"bid": (0, 2), "rate": (0, 1)}, points=7)
 LIMITS = {"bad": Limit(0.2, per="pull")}
 PAIR = Mixed(["u", "v"], ["length"])
 
@@ -160,6 +160,35 @@ def test_the_best_number_moves_with_the_request():
     assert high > 1.6 * low
 
 
+def test_the_waves_of_a_box_are_products_in_the_order_of_their_frequency():
+    controller = Controller(Task(BOX, LIMITS, costs=1, contexts=Features(1)), Resolve(), budget=9)
+    models = controller._state.scratch.models
+    t = np.linspace(0.0, 1.0, 7)
+    alone = np.array([np.ones(7), *(np.sqrt(2.0) * np.cos(np.pi * j * t) for j in (1, 2, 3))])
+    pairs = [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (2, 0), (1, 2), (2, 1), (2, 2), (0, 3), (3, 0)]
+    expected = np.array([np.outer(alone[i], alone[j]).ravel() for i, j in [*pairs, (1, 3)]])
+    np.testing.assert_allclose(models.waves.reshape(-1, WAVES).T, expected, atol=1e-12)
+    sizes = models.sizes[WAVES + 1 : 2 * WAVES] / models.sizes[WAVES]
+    frequency = np.hypot(*np.array([*pairs, (1, 3)]).T)[1:]
+    np.testing.assert_allclose(sizes, frequency**-2.0)
+
+
+def test_two_numbers_move_with_the_request():
+    """The best price is the lowest or the highest by the feature; the best effort is 0.5."""
+    box = Box({"price": (0, 1), "effort": (0, 1)}, points=11)
+    task, random = Task(box, {}, costs=1, contexts=Features(1)), np.random.default_rng(3)
+    controller, late = Controller(task, Resolve(), budget=1000, seed=1), []
+    for number in range(1000):
+        x = random.random()
+        price, effort = controller.ask(context=[x])
+        chance = 0.5 + 0.4 * (2.0 * x - 1.0) * (2.0 * price - 1.0) - (effort - 0.5) ** 2
+        controller.tell((price, effort), reward=float(random.random() < chance))
+        late += [(x, price, effort)] if number > 600 else []
+    x, price, effort = np.array(late).T
+    assert price[x > 0.7].mean() > price[x < 0.3].mean() + 0.7
+    assert abs(effort - 0.5).mean() < 0.25
+
+
 # --- hostile requests ---------------------------------------------------------------------------
 
 
@@ -207,18 +236,18 @@ def test_scales_that_grow_keep_the_models():
 # --- engines and live ---------------------------------------------------------------------------
 
 
-def table(rows=60, *, mixed=False, costly=False, penalties=("bad",)):
-    random, numbers = np.random.default_rng(0), np.array(BIDS.axes[0]) / 2.0
-    x = random.normal(size=(rows, 2)) * [1.0, 50.0]
-    first, outcomes = np.tanh(x[:, :1]), np.ones((rows, POINTS, 2 + len(penalties)))
-    outcomes[:, :, 1] = random.random((rows, POINTS)) < 0.5 + 0.4 * first * (numbers - 0.5)
+def table(rows=60, *, mixed=False, costly=False, penalties=("bad",), space=BIDS):
+    random, numbers = np.random.default_rng(0), np.array(space.grid)[:, 0] / 2.0
+    x, points = random.normal(size=(rows, 2)) * [1.0, 50.0], len(space)
+    first, outcomes = np.tanh(x[:, :1]), np.ones((rows, points, 2 + len(penalties)))
+    outcomes[:, :, 1] = random.random((rows, points)) < 0.5 + 0.4 * first * (numbers - 0.5)
     for m in range(len(penalties)):
         chance = 0.5 * numbers * (1.0 + 0.5 * first)
-        outcomes[:, :, 2 + m] = random.random((rows, POINTS)) < chance
+        outcomes[:, :, 2 + m] = random.random((rows, points)) < chance
     if costly:
-        outcomes[:, :, 0] = random.uniform(0.2, 1.0, (rows, POINTS)) * (0.5 + 0.5 * numbers)
+        outcomes[:, :, 0] = random.uniform(0.2, 1.0, (rows, points)) * (0.5 + 0.5 * numbers)
     pair = [("xy"[number % 2], row.tolist()) for number, row in enumerate(x)]
-    return FullTable(BIDS, penalties, outcomes, contexts=pair if mixed else x)
+    return FullTable(space, penalties, outcomes, contexts=pair if mixed else x)
 
 
 SITUATIONS = {
@@ -231,6 +260,7 @@ SITUATIONS = {
         "resolve",
     ),
     "no limit": ({"penalties": ()}, {}, "resolve"),
+    "box": ({"space": BOX, "rows": 20}, LIMITS, "resolve:risk=0.05"),
 }
 
 
@@ -239,7 +269,9 @@ SITUATIONS = {
 def test_engines_agree_to_the_bit(name):
     more, limits, policy = SITUATIONS[name]
     made = Problem.from_table(table(**more), limits)
-    found = [simulate(made, policy, budgets=30, runs=2, backend=one) for one in ("python", "cpu")]
+    budget = 8 if name == "box" else 30  # plain Python is slow over many points
+    more = {"budgets": budget, "runs": 2}
+    found = [simulate(made, policy, backend=one, **more) for one in ("python", "cpu")]
     plain, compiled = (one[policy].normalised_runs for one in found)
     for field in ("reward", "cost", "penalty", "pulls", "queue"):
         np.testing.assert_array_equal(getattr(plain, field), getattr(compiled, field))
@@ -304,20 +336,12 @@ def test_a_controller_is_restored_and_learns_from_a_table():
     assert before.effects() == []
 
 
-# --- what is refused ----------------------------------------------------------------------------
-
-
-def test_what_is_refused():
-    box = Box({"bid": (0, 1), "rate": (0, 1)})
-    for contexts in (Features(2), PAIR):
-        with pytest.raises(ProblemError, match="must be types beside Box"):
-            Task(box, LIMITS, contexts=contexts)
-    with pytest.raises(InputError, match=r"a table over it cannot be replayed; Problem\.from_"):
-        replay(table(), LIMITS, "resolve", budget=20, orders=1)
-    log = {"bid": [0.5, 1.0], "x": [1.0, 2.0], "sale": [0, 1], "bad": [0, 0]}
-    given = {"arm": "bid", "interval": (0, 2), "features": ["x"], "cost": 1, "reward": "sale"}
-    with pytest.raises(InputError, match="must be left out beside an interval"):
-        Problem.from_frame(log, limits=LIMITS, **given)
+@pytest.mark.parametrize("space", [BIDS, BOX], ids=["interval", "box"])
+def test_a_table_over_numbers_is_replayed(space):
+    found = replay(table(space=space), LIMITS, ["resolve", "lyon"], budget=20, orders=2)
+    for row in found:
+        assert row.pulls == 21
+        assert len(row.pull_share) == len(space)
 
 
 @pytest.mark.parametrize(("columns", "each"), [(2, 6), (17, 6), (33, 3), (65, 2), (128, 2)])

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.problem import Space
 from tightrope.problem.ridge import fit_slopes
 from tightrope.problem.values import Floats
 
@@ -35,10 +36,12 @@ def completed(
     outcomes: Floats,
     arms: int,
     stream: np.random.Generator,
+    space: Space | None = None,
 ) -> Floats:
     """The outcomes of every arm for each request, [n, K, C].
 
-    ``pulled`` [n]: the arm of each row, -1 for none of these arms; ``outcomes`` [n, C].
+    ``pulled`` [n]: the arm of each row, -1 for none of these arms; ``outcomes`` [n, C]. If the arms
+    are the points of a ``space``, one without rows has the outcomes of the nearest one with some.
 
     >>> features, outcomes = np.array([[0.0], [0.0], [9.0], [9.0]] * 9), np.ones((36, 2))
     >>> outcomes[2::4, 1], pulled = 5.0, np.array([0, 1] * 18)
@@ -50,7 +53,8 @@ def completed(
 
     given = features.astype(np.float64)
     found = np.empty((len(given), arms, outcomes.shape[1]))
-    for arm in range(arms):
+    used = np.unique(pulled[pulled >= 0])
+    for arm in used.tolist():
         mine = pulled == arm
         rows, others = outcomes[mine], given[~mine]
         model = fit_slopes(given[mine], rows)
@@ -66,7 +70,7 @@ def completed(
             drawn = stream.integers(count, size=(len(others), 1))
             found[~mine, arm] = rows[np.take_along_axis(np.asarray(near), drawn, 1)[:, 0]]
         found[mine, arm] = rows
-    return found
+    return found if space is None else found.take(used[space.nearest(used)], axis=1)
 
 
 def rows_again(pulled: npt.NDArray[np.int64], stream: np.random.Generator) -> npt.NDArray[np.int64]:

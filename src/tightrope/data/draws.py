@@ -256,7 +256,8 @@ def _with_other_rows(
         rows = rows_again(pulled, stream)
         drawn = replace(features, rows=features.rows[rows], pulled=pulled[rows])
         seen = told[pulled[rows], :, rows]
-        told = completed(drawn.rows, pulled[rows], seen, len(told), stream).transpose(1, 2, 0)
+        found = completed(drawn.rows, pulled[rows], seen, len(told), stream, problem.space)
+        told = found.transpose(1, 2, 0)
     arms = [
         Arm.from_columns(name, list(columns))
         for name, columns in zip(problem.names, told, strict=True)

@@ -21,6 +21,7 @@ from tightrope.kernels.rng import POLICY, seed_words
 from tightrope.live.controller import Controller
 from tightrope.live.featured import FeaturedController
 from tightrope.live.past import outcomes_of
+from tightrope.live.spaced import by_place
 from tightrope.live.typed import TypedController
 from tightrope.policies.base import InformedPolicy, Policy
 from tightrope.problem import Problem, Task
@@ -91,7 +92,8 @@ class Passes:
         """A controller that has learned from the past; made once for all orders."""
         key = (policy, budget)
         if self._kept.get("key") != key:
-            made = Controller(known, policy, budget, learn_from=self.past, weight=self.weight)
+            past: Any = {"learn_from": self.past, "weight": self.weight}
+            made = by_place(known)(known, policy, budget, **past)
             self._kept.update(key=key, controller=made)
         found: Controller = self._kept["controller"]
         return found

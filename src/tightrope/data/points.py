@@ -18,14 +18,15 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
-from tightrope.data.log import Log
+from tightrope.data.log import Log, has_features
 from tightrope.errors import InputError, LogWarning
-from tightrope.problem import Arm, Box, Interval, Problem, Space
+from tightrope.problem import Arm, Interval, Problem, Space
 from tightrope.problem.curves import stated_arms
+from tightrope.problem.spaces import space_of
 from tightrope.problem.values import Floats, Integers
 
 COUNTS = (2, 3, 5, 9, 17, 33, 65)  # of points
-CELLS = {2: (7, 9, 13, 17, 21), 3: (9, 11)}  # points of a side of a box, by its sides
+CELLS = {1: (5, 9, 17, 33), 2: (7, 9, 13, 17, 21), 3: (9, 11)}  # points of a side, by the sides
 LEAST_ROWS = 30  # of a point, on average
 FAR = 0.1  # of the interval without rows at an end, from which to warn
 
@@ -33,7 +34,7 @@ FAR = 0.1  # of the interval without rows at an end, from which to warn
 def over_points(log: Log) -> Log:
     """The log whose arms are points of its interval; raises if all rows have the same number.
 
-    Of a box, its space is then a coarser grid, and arms are its points with rows.
+    Of a box, or with features, its space is then a coarser grid, and arms are its points with rows.
     """
     space = log.space
     assert space is not None
@@ -45,9 +46,11 @@ def over_points(log: Log) -> Log:
             f"arm {space.name!r}: every row has {log.arms[int(counts.argmax())]}; must have"
             " different numbers"
         )
+    _warn_of_ends(space, numbers[counts > 0])
+    if has_features(log):
+        return _over_cells(log, space)
     groups = _best_groups(log, numbers)
     used = np.unique(groups[counts > 0])
-    _warn_of_ends(space, numbers[counts > 0])
     centres = _means(groups, counts, counts * numbers)[used]
     places = [int(np.abs(numbers - centre).argmin()) for centre in centres]
     chosen = np.searchsorted(used, groups[log.chosen])
@@ -63,7 +66,7 @@ def _over_cells(log: Log, space: Space) -> Log:
         few = len(log) < LEAST_ROWS * count**space.side_count
         if count > (space.points or 0) or (few and best < np.inf):
             break
-        coarse = Box(space.ranges, count)
+        coarse = cast(Space, space_of({**space.table(), "points": count}))
         nearest = np.array([coarse.number_of(point) for point in space.grid])
         there = replace(log, chosen=nearest[log.chosen], space=coarse)
         sums = [_sums(there, halves == half, len(coarse)) for half in (0, 1)]
@@ -90,11 +93,8 @@ def laid_over(space: Space, arms: Sequence[Arm]) -> dict[Any, Arm]:
     places = {tuple(map(float, arm.name.split(","))): arm for arm in arms}
     if space.side_count == 1:
         return {point: arm for (point,), arm in places.items()}
-    ends = np.array(list(space.ranges.values()))
-    given = (np.array(list(places)) - ends[:, 0]) / (ends[:, 1] - ends[:, 0])
-    wanted = (np.array(space.grid) - ends[:, 0]) / (ends[:, 1] - ends[:, 0])
-    away = ((wanted[:, np.newaxis] - given) ** 2).sum(axis=2)
-    return {point: arms[int(row.argmin())] for point, row in zip(space.grid, away, strict=True)}
+    near = space.nearest([space.number_of(place) for place in places])
+    return {point: arms[k] for point, k in zip(space.grid, near.tolist(), strict=True)}
 
 
 def _warn_of_ends(space: Interval, seen: Floats) -> None:
@@ -164,12 +164,18 @@ def _error(groups: Integers, numbers: Floats, seen: Floats, other: Floats, scale
     return total
 
 
-def at_points(problem: Problem) -> Problem:
-    """A problem over an interval as one with the arms at its points; any other unchanged.
+def at_points(problem: Problem, log: Log) -> Problem:
+    """A problem over numbers as one with the arms of its log; any other unchanged.
 
-    Means are linear between the points, so both have the same best mixture.
+    Means are linear between the points of an interval, and points without rows are like others, so
+    both have the same best mixture.
     """
     if problem.space is None:
         return problem
-    arms: Any = tuple(stated_arms(problem.arms))
-    return replace(problem, arms=arms, space=None)
+
+    def points(arms: Sequence[Arm]) -> tuple[Arm, ...]:
+        given = stated_arms(arms)
+        return tuple(one for one in given if given is not arms or one.name in log.arms)
+
+    arms, further = points(problem.arms), tuple(map(points, problem.further))
+    return replace(problem, arms=arms, further=further, space=None)

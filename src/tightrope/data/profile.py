@@ -181,7 +181,7 @@ def profile(fitted: Fitted) -> Profile:
     >>> found.arms[0].rows, found.limits[0].rates[0].mean, found.limits[0].lowest_arm
     (2, 0.5, 'b')
     """
-    log, problem = fitted.log, at_points(fitted.problem)
+    log, problem = fitted.log, at_points(fitted.problem, fitted.log)
     scales, groups = _scales(log, problem), _groups(log)
     limits = range(problem.penalty_count)
     kept = [[_keeps(log, problem, k, m, one) for m in limits] for k, one in enumerate(groups)]

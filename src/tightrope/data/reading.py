@@ -103,8 +103,6 @@ def read_log(
         space, sides = space_of_columns(interval, arm)
         del texts["arm"]
         wanted |= dict(zip(_roles(space), sides, strict=True))
-        if described:
-            raise InputError(f"features = {shown(described)}: must be left out beside an interval")
     columns = columns_of(source, kind, texts, wanted)
     return _log(columns, texts, wanted, tuple(penalties), described, drop_missing, space)
 
@@ -204,7 +202,8 @@ def _log(
     outcomes = values[: 2 + len(penalties)]
     contexts: Any = None
     if features:
-        contexts = np.ascontiguousarray(values[-len(features) :].T)
+        first = list(wanted).index(f"feature {features[0]}")
+        contexts = np.ascontiguousarray(values[first : first + len(features)].T)
     if "context" in found:
         kinds, types = found["context"]
         names = [types[kind] for kind in kinds.tolist()]

@@ -185,10 +185,7 @@ def replay(
     """
     named, seed = named_policies(policies), seed_number(seed)
     one_of("method", method, METHODS)
-    if isinstance(data, FullTable) and data.space is not None:
-        instead = "Problem.from_table(table, limits) can be simulated"
-        raise InputError(f"{data.space!r}: a table over it cannot be replayed; {instead}")
-    require_names(getattr(data, "space", None))
+    require_names(data.space if isinstance(data, Log) else None)
     task = _fitting(data, task, named)
     task.normal_budget(budget)
     if not isinstance(orders, int) or isinstance(orders, bool) or not 0 <= orders <= MOST_ORDERS:

@@ -130,11 +130,13 @@ def completed_log(log: Log, whole: Log) -> tuple[FullTable, npt.NDArray[np.int64
 
     ``whole``: the log with the rows of all arms; those of arms that ``log`` lacks count as -1.
     """
-    names = list(log.arms)
+    names = list(log.arms if log.space is None else log.space)
     places = [names.index(one) if one in names else -1 for one in whole.arms]
     pulled, stream = np.array(places)[whole.chosen], np.random.default_rng(0)
-    outcomes = completed(vectors_of(whole), pulled, whole.outcomes.T, len(names), stream)
-    return FullTable(names, log.penalties, outcomes, whole.contexts, log.features), pulled
+    seen = (vectors_of(whole), pulled, whole.outcomes.T)
+    outcomes = completed(*seen, len(names), stream, log.space)
+    arms = log.space or names
+    return FullTable(arms, log.penalties, outcomes, whole.contexts, log.features), pulled
 
 
 def _contexts_of_rows(log: Log, place: Any, names: Any) -> Any:

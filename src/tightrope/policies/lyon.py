@@ -23,7 +23,7 @@ from tightrope.policies.parts.rates import (
     rate_and_width,
     smallest_cost,
 )
-from tightrope.problem import Interval, Known, Task, Types
+from tightrope.problem import Known, Task, Types
 
 __all__ = ["LyOn"]
 
@@ -82,19 +82,19 @@ class LyOn(IndexPolicy):
     def for_task(self, known: Known) -> Policy:
         """The form for requests with contexts, or for numbers, or itself."""
         task, values = known.stated, {one.name: getattr(self, one.name) for one in fields(self)}
-        if isinstance(task.contexts, Types):
-            from tightrope.policies.typed_lyapunov import TypedLyOn
-
-            return TypedLyOn(**values)
         forgets = (self.window0, self.discount0) != (None, None)
         if task.feature_columns and not forgets:
             from tightrope.policies.featured_lyon import FeaturedLyOn
 
             return FeaturedLyOn(**values)
-        if isinstance(task.space, Interval) and not forgets:
+        if task.space is not None and not forgets:
             from tightrope.policies.zooming import ZoomingLyOn
 
             return ZoomingLyOn(**values)
+        if isinstance(task.contexts, Types):
+            from tightrope.policies.typed_lyapunov import TypedLyOn
+
+            return TypedLyOn(**values)
         return self
 
     @property

@@ -9,13 +9,16 @@ little noise, such as a bid of 0, that cannot make up for a penalty.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, NamedTuple, cast
 
 from tightrope.policies.base import Constants, Policy, Setup
-from tightrope.policies.parts.beliefs import Arms
+from tightrope.policies.parts.beliefs import KNOWN, MORE, Arms
+from tightrope.policies.parts.deviations import CALM
 from tightrope.policies.parts.mixture import Mixture, Program
+from tightrope.policies.parts.rescue import LOST, cost_ahead, room_above
 from tightrope.policies.parts.splines import (
     Curves,
     begin_curves,
@@ -35,7 +38,7 @@ from tightrope.policies.state import Array, State
 from tightrope.policies.typed import TypedResolve
 from tightrope.problem import Known, Space, Task
 
-__all__ = ["NO_CURSE", "SmoothResolve", "SmoothScratch", "over_grid", "splines_of"]
+__all__ = ["SmoothResolve", "SmoothScratch", "likeliest", "over_grid", "splines_of"]
 
 NO_CURSE = 0.0  # deviations by which a cautious rate is higher than the expected one
 SPLINES = {1: 14, 2: 8, 3: 4}  # along a side, at most, by the number of sides
@@ -103,13 +106,49 @@ class SmoothResolve(Resolve):
         draw_curves(constants, state, arms, curves, curves, words[0], wide, 0, last, False)
         apart = shape_of_grid(constants)[0]  # what is learned of a curve are its splines' weights
         if limited == 1:
-            return decide_for_one(constants, state, scratch, words, noise, apart)
-        return decide_for_many(constants, state, scratch, words, noise, apart)
+            arm = decide_for_one(constants, state, scratch, words, noise, apart)
+        else:
+            arm = decide_for_many(constants, state, scratch, words, noise, apart)
+        standing = 0.0
+        for m in range(limited):
+            standing = min(standing, scratch.safe[m])
+        return likeliest(constants, state, arms, 0, last, arm, standing)
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
         """The functions that kernels compile."""
         return (cls.begin, cls.choose, cls.learn)
+
+
+def likeliest(
+    constants: Constants,
+    state: State,
+    arms: Arms,
+    first: int,
+    last: int,
+    otherwise: int,
+    standing: float,
+) -> int:
+    """Where a limit is lost and there is a risk: the row most likely to keep it yet, all alone.
+
+    The least penalties are those of numbers that do nothing, such as a bid of 0, which cannot make
+    up for anything. ``otherwise``: the row if even the luck of the barrier would not be enough, or
+    no limit is lost. Rows are from ``first`` to ``last`` - 1; of several limits, the worst counts.
+    """
+    if standing != LOST or constants[0] <= CALM:
+        return otherwise
+    found, most, ahead = otherwise, -constants[0], cost_ahead(state, arms)
+    limited = len(state.limits)
+    for row in range(first, last):
+        room = math.inf
+        for m in range(limited):
+            at = row * limited + m
+            noise, known = arms.spread[at], arms.more[MORE * at + KNOWN]
+            outlook = (arms.rate[at], noise, noise / known)
+            room = min(room, room_above(constants, outlook, 0.0, state.remaining[1 + m], ahead))
+        if room > most:
+            found, most = row, room
+    return found
 
 
 def over_grid(task: Task, setup: Setup) -> Setup:

@@ -3,14 +3,14 @@
 The decision is that of ``featured``: prices of the budget and of each limit, solved over a window
 of recent requests and the points of the grid, and the number that is best for the request at these
 prices. The belief is one linear model over pairs of a request and a number (``parts.joint``). A
-draw moves the curve of the average request; the variance of outcomes near a number is that of
-``parts.splines``, without a look at features.
+draw moves the curve of the average request, of which ``WAVES`` weights are learned; the variance of
+outcomes near a number is that of ``parts.splines``, without a look at features.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 from tightrope.policies.base import Constants, Setup, net_penalty
@@ -44,13 +44,13 @@ from tightrope.policies.parts.pooling import safest_of
 from tightrope.policies.parts.rescue import be_hopeful, cost_ahead, size_of
 from tightrope.policies.parts.splines import PENALTY, TINY, Curves, begin_curves, fit_curves
 from tightrope.policies.resolve import look_around, noise_left, widened
-from tightrope.policies.smooth import NO_CURSE, splines_of
+from tightrope.policies.smooth import likeliest, over_grid
 from tightrope.policies.state import WAVES, Array, State
 from tightrope.problem import Task
 
 __all__ = ["SmoothFeaturedResolve"]
 
-POINTS, SPLINES = 6, 7  # places in the constants
+SIDES, POINTS, SPLINES = 6, 7, 8  # places in the constants
 
 
 class SmoothFeaturedScratch(NamedTuple):
@@ -99,12 +99,8 @@ class SmoothFeaturedResolve(FeaturedResolve):
     }
 
     def setup(self, task: Task, budget: float) -> Setup:
-        """As ``resolve`` for features, without a curse; then the points and the splines."""
-        setup, space = super().setup(task, budget), task.space
-        assert space is not None
-        z, _, *others = setup.constants
-        grid = (float(space.points or 0), float(splines_of(space)))
-        return replace(setup, constants=(z, NO_CURSE, *others, *grid))
+        """As ``resolve`` for features; then the grid."""
+        return over_grid(task, super().setup(task, budget))
 
     @staticmethod
     def begin(constants: Constants, state: State, scratch: Any) -> None:
@@ -114,8 +110,9 @@ class SmoothFeaturedResolve(FeaturedResolve):
             scratch.weights[m] = 1.0 / len(state.limits)
         begin_curves(_grid(constants), scratch.curves)
         _fit(constants, state, scratch, True)
-        models, joint, types = scratch.models, scratch.joint, int(constants[TYPES])
-        begin_pairs(state, scratch.whole, models, joint, int(constants[FEATURES]), types)
+        features, types, sides = constants[FEATURES], constants[TYPES], int(constants[SIDES])
+        models, joint, whole = scratch.models, scratch.joint, scratch.whole
+        begin_pairs(state, whole, models, joint, int(features), int(types), sides)
 
     @classmethod
     def renew(cls, constants: Constants, state: State, scratch: Any) -> None:
@@ -140,8 +137,7 @@ class SmoothFeaturedResolve(FeaturedResolve):
             return look
         _believe_average(constants, state, scratch)
         safest = safest_of(state, scratch.arms.cautious, scratch.weights, 0, count, limited)
-        apart = int(constants[SPLINES])  # what is learned of a curve are its splines' weights
-        standing = promise(constants, state, scratch, safest, apart)
+        standing = promise(constants, state, scratch, safest, WAVES)
         models, joint, whole = scratch.models, scratch.joint, scratch.whole
         if standing >= 0.0 and scratch.fresh[0] == 0.0:
             predict_window(state, whole, models, joint)
@@ -155,7 +151,8 @@ class SmoothFeaturedResolve(FeaturedResolve):
         expect_points(state, whole, models, joint, scratch.expected, 1, 0)
         make_net(state, scratch.expected, 1.0)
         if standing < 0.0:
-            return _least(constants, state, scratch, apart)
+            row = _least(constants, state, scratch)
+            return likeliest(constants, state, scratch.arms, 0, count, row, standing)
         row = best_here(state, scratch)
         for m in range(limited):
             size = size_of(state, scratch.arms, row, m)
@@ -167,7 +164,7 @@ class SmoothFeaturedResolve(FeaturedResolve):
 def _grid(constants: Constants) -> Constants:
     """The constants as ``parts.splines`` has them."""
     z, kappa, cost = constants[0], constants[1], constants[2]
-    return (z, kappa, cost, 0.0, 1.0, constants[POINTS], constants[SPLINES])
+    return (z, kappa, cost, 0.0, constants[SIDES], constants[POINTS], constants[SPLINES])
 
 
 def _fit(constants: Constants, state: State, scratch: Any, anew: bool) -> None:
@@ -213,7 +210,7 @@ def _draw_waves(models: Pairs, joint: Joint, channel: int, word: int, wide: floa
         models.curve[i] *= deviation * models.sizes[i]
 
 
-def _least(constants: Constants, state: State, scratch: Any, apart: int) -> int:
+def _least(constants: Constants, state: State, scratch: Any) -> int:
     """Where it is late: the point with the least penalty rates for the request.
 
     They are drawn ones, or the lowest plausible ones if there is a risk.
@@ -221,7 +218,7 @@ def _least(constants: Constants, state: State, scratch: Any, apart: int) -> int:
     arms, limited, hopes = scratch.arms, len(state.limits), constants[0] > CALM
     if hopes:
         ahead, budget, count = cost_ahead(state, arms), scratch.budget[0], len(state.pulls)
-        be_hopeful(apart, constants, state, arms, budget, ahead, limited, 0, count)
+        be_hopeful(WAVES, constants, state, arms, budget, ahead, limited, 0, count)
     for row in range(len(state.pulls)):
         first = row * (2 + limited)
         cost, drawn = scratch.expected[first], scratch.drawn[first]

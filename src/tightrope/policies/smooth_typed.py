@@ -21,7 +21,7 @@ from tightrope.policies.parts.rescue import be_hopeful, cost_ahead, known_cost
 from tightrope.policies.parts.splines import Curves, begin_curves, draw_curves, shape_of_grid
 from tightrope.policies.parts.typed_curves import Arrivals, expect_all, fit_all, fit_type
 from tightrope.policies.resolve import look_around, noise_left, widened
-from tightrope.policies.smooth import over_grid
+from tightrope.policies.smooth import likeliest, over_grid
 from tightrope.policies.state import Array, State
 from tightrope.policies.typed import (
     TypedResolve,
@@ -102,7 +102,8 @@ class SmoothTypedResolve(TypedResolve):
         standing = promise(constants, state, scratch, count, limited)
         draw_curves(constants, state, arms, curves, whole, words[0], wide, first, last, True)
         if standing < 0.0:
-            return _least(constants, state, scratch, first, last, noise)
+            row = _least(constants, state, scratch, first, last, noise)
+            return likeliest(constants, state, arms, first, last, row, standing)
         find_prices(scratch, count, words, limited)
         row, _ = best_of_type(scratch, kind, count, limited)
         if not bearable(constants, state, scratch, row, count, limited):

@@ -139,9 +139,12 @@ class Space(Sequence[str]):
         except ProblemError as error:
             raise InputError(str(error)) from None
 
-    def refined(self) -> Space:
-        """The same space with half the step, so that every point stays."""
-        raise NotImplementedError
+    def nearest(self, points: Any) -> Any:
+        """Of every arm, which of some arms is nearest to it, [K] places in ``points``."""
+        ends = np.array(list(self.ranges.values()))
+        places = (np.array(self.grid) - ends[:, 0]) / (ends[:, 1] - ends[:, 0])
+        away = ((places[:, np.newaxis] - places[points]) ** 2).sum(axis=2)
+        return away.argmin(axis=1)
 
     def table(self) -> dict[str, Any]:
         """As TOML and JSON have it."""
@@ -197,10 +200,6 @@ class Interval(Space):
         """The only range."""
         return {self.name: (self.low, self.high)}
 
-    def refined(self) -> Interval:
-        """The same interval with half the step."""
-        return Interval(self.low, self.high, self.name, 2 * (self.points or 0) - 1)
-
 
 @dataclass(frozen=True)
 class Box(Space):
@@ -224,10 +223,6 @@ class Box(Space):
         ranges = {name: _range(ends, str(name), ProblemError) for name, ends in given.items()}
         object.__setattr__(self, "ranges", Named(ranges))
         self._check()
-
-    def refined(self) -> Box:
-        """The same box with half the step."""
-        return Box(self.ranges, 2 * (self.points or 0) - 1)
 
 
 def space_of(given: object) -> Space | None:

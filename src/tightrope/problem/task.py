@@ -26,7 +26,7 @@ from tightrope.problem.limits import Kind
 from tightrope.problem.meaning import require_binding, warn_of_numbers
 from tightrope.problem.named import Named, NumberedNames, check_names
 from tightrope.problem.scales import UNSCALED, Scales
-from tightrope.problem.spaces import Box, Space, space_of
+from tightrope.problem.spaces import Space, space_of
 from tightrope.problem.toml import alone, entries_text, table_of
 from tightrope.problem.values import Floats, at, known_keys, number, shown
 from tightrope.showing import html_of
@@ -137,8 +137,6 @@ class Task(Known):
         space = self.arms if isinstance(self.arms, Space) else space_of(self.space)
         if space is not None and tuple(self.arms) != space.arms:
             raise ProblemError(f"arms = {shown(self.arms)}: must be the grid of {space!r}")
-        if isinstance(space, Box) and not isinstance(as_contexts(self.contexts), Types | None):
-            raise ProblemError(f"contexts = {shown(self.contexts)}: must be types beside {space!r}")
         self.__dict__["space"] = space
 
     def _wide_enough(self, scales: Scales) -> Scales:

@@ -1,16 +1,19 @@
 """Linear models of outcomes over a request's features and a number together.
 
-A number t of an interval, scaled to [0, 1], has *waves* c_j(t): 1 and sqrt(2) cos(pi j t). The
-columns of a pair (request, number), with z_k the standardised columns of the request, are
+A number t of an interval, scaled to [0, 1], has *waves* c_j(t): 1 and sqrt(2) cos(pi j t). Several
+numbers, those of a box, have products of these, in the order of their frequency: the root of the
+sum of the squares of j. The columns of a pair (request, number), with z_k the standardised columns
+of the request, are
 
     g_j c_j(t)  for j < N,  and  h_j z_k c_j(t)  for each k and j < H.
 
 So the curve of a request is the curve of the average request, plus a curve for each column of the
 request times its value. The columns have one ridge regression for each channel, that of
 ``regression`` for a single arm: its first group of columns are those of the number alone, its
-second group those of the request. g_j and h_j fall as j^-3/2, so a curve is smooth unless the
-reports say else; how large both groups are comes from the reports. Features share what they explain
-(h_j has the factor 1 / sqrt(columns)), and H falls from 6 to 2 as they become more.
+second group those of the request. g_j and h_j fall with the frequency f as f^-(1 + sides / 2), so
+a curve is smooth unless the reports say else; how large both groups are comes from the reports.
+Features share what they explain (h_j has the factor 1 / sqrt(columns)), and H falls from 6 to 2 as
+they become more.
 
 The functions take a :class:`Whole`, :class:`Pairs` and a :class:`Joint`; those of ``regression``
 read them as the state and the models of one arm. Letters: K points, C = 2 + M channels, D columns
@@ -20,6 +23,7 @@ of a request, J columns of a pair.
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Annotated, Any, NamedTuple
 
 from tightrope.policies.base import net_penalty
@@ -69,6 +73,16 @@ __all__ = [
 ]
 
 NUMBERS = WAVES - 1  # columns of the number alone, without the intercept
+
+
+def _turns(sides: int) -> list[tuple[int, ...]]:
+    """The j of each wave along three sides, by the sum of their squares; 0 beyond the sides."""
+    ranges = [range(WAVES if side < sides else 1) for side in (2, 1, 0)]
+    found = sorted(product(*ranges), key=lambda turns: sum(j * j for j in turns))
+    return [turns[::-1] for turns in found[:WAVES]]
+
+
+TURNS = tuple(j for sides in (1, 2, 3) for turns in _turns(sides) for j in turns)
 
 
 class Whole(NamedTuple):
@@ -130,7 +144,7 @@ class Pairs(NamedTuple):
     clock: Annotated[Array, 5]
     recent: Annotated[Array, "D", 264]
     means: Annotated[Array, "K", "C", 256]
-    waves: Annotated[Array, "K", 12]  # c_j at every point
+    waves: Annotated[Array, "K", 12]  # c_j, or products of them, at every point
     sizes: Annotated[Array, 2, 12]  # g_j, and h_j
     curve: Annotated[Array, 12]  # weights of the waves; workspace
     usual: Annotated[Array, "K", "C"]  # the outcomes of the average request
@@ -141,24 +155,18 @@ class Pairs(NamedTuple):
 
 
 def begin_pairs(
-    state: State, whole: Any, pairs: Any, joint: Any, features: int, types: int
+    state: State, whole: Any, pairs: Any, joint: Any, features: int, types: int, sides: int
 ) -> None:
-    """Models without reports; the window holds one average request."""
+    """Models without reports, on a grid; the window holds one average request."""
     channels, each = len(state.remaining) + 1, request_waves(1 + features + types)
     for channel in range(channels):
         for place in range(4):
             joint.ridge[4 * channel + place] = prior_ridge(channel, place % 2, NUMBERS)
         for j in range(WAVES):
             joint.unit[j] = 1.0
-    points = len(state.pulls)
-    for row in range(points):
-        pairs.waves[row * WAVES] = 1.0
-        for j in range(1, WAVES):
-            turn = math.cos(math.pi * j * row / (points - 1.0))
-            pairs.waves[row * WAVES + j] = math.sqrt(2.0) * turn
+    _lay_waves(pairs, sides)
     own = shared = 0.0
     for j in range(WAVES):
-        pairs.sizes[j] = pairs.sizes[WAVES + j] = 1.0 if j == 0 else 1.0 / (j * math.sqrt(j))
         own += pairs.sizes[j] * pairs.sizes[j] if j > 0 else 0.0
         shared += pairs.sizes[j] * pairs.sizes[j] if j < each else 0.0
     # Before any report, the curve varies as much as the noise, and the features explain what those
@@ -172,6 +180,26 @@ def begin_pairs(
     joint.clock[USED] = WAVES + each * (features + types)
     sum_up(state, whole)
     _refresh(state, whole, pairs, joint, features)
+
+
+def _lay_waves(pairs: Any, sides: int) -> None:
+    """The waves at every point, and their sizes."""
+    points = int(len(pairs.pulls) ** (1.0 / sides) + 0.5)
+    for wave in range(WAVES):
+        turns, square = 3 * (WAVES * (sides - 1) + wave), 0
+        for side in range(sides):
+            square += TURNS[turns + side] * TURNS[turns + side]
+        size = root = math.sqrt(max(square, 1))
+        for _ in range(sides):
+            size *= math.sqrt(root)
+        pairs.sizes[wave] = pairs.sizes[WAVES + wave] = 1.0 / size
+        for row in range(len(pairs.pulls)):
+            value = 1.0
+            for side in range(sides):
+                place, j = row // points**side % points, TURNS[turns + side]
+                if j > 0:
+                    value *= math.sqrt(2.0) * math.cos(math.pi * j * place / (points - 1.0))
+            pairs.waves[row * WAVES + wave] = value
 
 
 def sum_up(state: State, whole: Any) -> None:

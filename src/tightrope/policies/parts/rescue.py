@@ -21,6 +21,7 @@ __all__ = [
     "can_rescue",
     "cost_ahead",
     "plausible_rate",
+    "room_above",
     "safe_rate",
 ]
 
@@ -70,7 +71,8 @@ def safe_rate(
     """
     if outlook[0] * ahead > allowance:
         return LOST
-    low, room, spare = _room(constants, outlook, reserve, allowance, ahead)
+    low, room, variance = _room(constants, outlook, reserve, allowance, ahead)
+    spare = room * room - constants[0] * constants[0] * variance
     if room < 0.0 or spare < 0.0:
         return LATE
     return low + (room + math.sqrt(spare)) * (0.5 / ahead)
@@ -79,23 +81,29 @@ def safe_rate(
 def can_rescue(
     constants: Constants, outlook: Outlook, reserve: float, allowance: float, ahead: float
 ) -> bool:
-    """Whether the safest mixture alone leaves the allowance z deviations above the reserve."""
-    _, room, spare = _room(constants, outlook, reserve, allowance, ahead)
-    return room >= 0.0 and spare >= 0.0
+    """Whether the safest mixture alone leaves the allowance z deviations above the reserve.
+
+    Squares are compared, because a root and a quotient would lengthen every step.
+    """
+    _, room, variance = _room(constants, outlook, reserve, allowance, ahead)
+    return room >= 0.0 and room * room >= constants[0] * constants[0] * variance
+
+
+def room_above(
+    constants: Constants, outlook: Outlook, reserve: float, allowance: float, ahead: float
+) -> float:
+    """How many deviations above the reserve the allowance ends with the safest mixture alone."""
+    _, room, variance = _room(constants, outlook, reserve, allowance, ahead)
+    return room / math.sqrt(variance)
 
 
 def _room(
     constants: Constants, outlook: Outlook, reserve: float, allowance: float, ahead: float
 ) -> tuple[float, float, float]:
-    """A cautious rate of the safest mixture, the room above the reserve that it leaves, and by how
-    much the square of this room exceeds that of z deviations.
-
-    Squares are compared, because a root and a quotient would lengthen every step.
-    """
+    """A cautious rate of the safest mixture; mean room above the reserve at the end; its variance."""
     expected, noise, unsure = outlook
-    low, z = expected + constants[1] * math.sqrt(unsure), constants[0]
-    room = allowance - low * ahead - reserve
-    return low, room, room * room - z * z * (noise + unsure * ahead) * ahead
+    low = expected + constants[1] * math.sqrt(unsure)
+    return low, allowance - low * ahead - reserve, (noise + unsure * ahead) * ahead
 
 
 def skewness(constants: Constants, size: float) -> float:

@@ -417,9 +417,9 @@ def _expect_spread(
     """The variance of a net penalty per unit of cost, and the cost behind its rate."""
     size, channels, shape = curves.size[2 + m], 2 + limited, shape_of_grid(constants)
     near = shape[2]
+    guess = ALIKE * curves.square[2 + m] + SEEN * size * size
     for j in range(shape[0]):
-        curves.sums[j] = ALIKE * curves.square[2 + m] + SEEN * size * size
-        curves.counts[j] = ALIKE
+        curves.sums[j], curves.counts[j] = 0.0, ALIKE
     for row in rows(state):
         if state.pulls[row] > 0.0:
             away = net_square(state, row, m, limited, arms.rate[row * limited + m])
@@ -429,9 +429,11 @@ def _expect_spread(
                 curves.counts[j] += part * state.pulls[row]
     for row in range(first, last):
         at, cost, spread = row * limited + m, arms.cost_scale[row], 0.0
+        share = _share_of_usual(state, arms, curves, m, limited, row)
         for i in range(near):
             j = int(curves.first[row] + curves.apart[i])
-            spread += curves.parts[row * near + i] * curves.sums[j] / curves.counts[j]
+            seen = curves.sums[j] + share * guess
+            spread += curves.parts[row * near + i] * seen / curves.counts[j]
         spread = max(spread / cost, LEAST * size * size)
         rate = arms.rate[at]
         unsure = curves.unsure[row * channels + 2 + m]
@@ -440,6 +442,19 @@ def _expect_spread(
         arms.spread[at], arms.more[MORE * at + KNOWN] = spread, spread / unsure
         arms.more[MORE * at + SIZE] = arms.pooled[2 + m]
         arms.cautious[at] = rate + constants[KAPPA] * math.sqrt(unsure)
+
+
+def _share_of_usual(
+    state: State, arms: Arms, curves: Curves, m: int, limited: int, row: int
+) -> float:
+    """The mean penalty at a point over the usual one, at most 1: rarer ones vary less."""
+    base, limit, cost = state.bases[m], state.limits[m], arms.cost_scale[row]
+    if base < 0.0:
+        return 1.0  # net penalties vary with the rewards too
+    here = arms.rate[row * limited + m] * cost - net_penalty(base, limit, 1.0, cost, 0.0, 0.0)
+    level = curves.level[0]
+    usual = curves.level[2 + m] - net_penalty(base, limit, 1.0, level, 0.0, 0.0)
+    return min(max(here / max(usual, TINY), 0.0), 1.0)  # type: ignore[no-any-return]
 
 
 def draw_curves(
