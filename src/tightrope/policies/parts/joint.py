@@ -127,7 +127,7 @@ class Pairs(NamedTuple):
     away: Annotated[Array, 256]  # workspace
     pulls: Annotated[Array, "K"]
     totals: Annotated[Array, "K", "C"]
-    clock: Annotated[Array, 5]
+    clock: Annotated[Array, 7]
     recent: Annotated[Array, "D", 264]
     means: Annotated[Array, "K", "C", 256]
     waves: Annotated[Array, "K", 12]  # c_j at every point

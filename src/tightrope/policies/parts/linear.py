@@ -41,8 +41,9 @@ BLOCK = 32  # of them whose expectations are computed at once, where the window 
 FLOOR = 0.1  # of the usual outcome: the least expected cost or penalty
 FAR = 8.0  # deviations: a request farther from the mean counts as this
 # Places in ``clock``: reports; how many at the next refresh; the next place in the window; requests
-# in it; columns that are used.
-REPORTS, NEXT, PLACE, SEEN, USED = range(5)
+# in it; columns that are used; those of them that did not vary; reports when the next request is
+# put into the window.
+REPORTS, NEXT, PLACE, SEEN, USED, STILL, LATER = range(7)
 
 
 class Models(NamedTuple):
@@ -76,7 +77,7 @@ class Models(NamedTuple):
     squares: Annotated[Array, "K", "C"]  # sums of squared outcomes
     noise: Annotated[Array, "K", "C"]  # variance of an outcome around its expectation
     usual: Annotated[Array, "K", "C"]  # outcome of the average request
-    clock: Annotated[Array, 5]  # see above
+    clock: Annotated[Array, 7]  # see above
     recent: Annotated[Array, "D", 264]  # columns of recent requests
     means: Annotated[Array, "K", "C", 256]  # their expected cost, reward and net penalties
 
@@ -174,19 +175,19 @@ def predict_arm(state: State, models: Models, arm: int, first: int, last: int) -
 
 def _predict_learned(models: Models, at: int, channel: int, first: int, last: int) -> None:
     """The same of a channel that is learned: slopes in the columns' own units."""
-    size, place, column, recent = len(models.here), at * RECENT, models.column, models.recent
-    for j in range(1, size):
-        column[j] = models.slopes[at * size + j] * models.unit[j]
+    size, used, column, recent = len(models.here), int(models.clock[USED]), models.column, models.recent
+    place, slopes, means = at * RECENT, models.slopes, models.means
+    for j in range(0, size, 8):
+        p = at * size + j
+        column[j : j + 8] = slopes[p : p + 8] * models.unit[j : j + 8]
     column[0] = 0.0
-    column[0] = models.slopes[at * size] - dot(column, 0, models.centre, 0, size)
+    column[0] = slopes[at * size] - dot(column, 0, models.centre, 0, size)
     least = 0.0 if channel == 1 else FLOOR * models.usual[at]
+    for n in range(first // 8 * 8, last, 8):
+        sums = column[0] * recent[n : n + 8]
+        for j in range(1, used):
+            p = j * STRIDE + n
+            sums = sums + column[j] * recent[p : p + 8]
+        means[place + n : place + n + 8] = sums
     for n in range(first, last):
-        models.means[place + n] = 0.0
-    for j in range(0, size, 4):
-        a, b, c, d, row = column[j], column[j + 1], column[j + 2], column[j + 3], j * STRIDE
-        for n in range(first, last):
-            sums = a * recent[row + n] + b * recent[row + STRIDE + n]
-            sums += c * recent[row + 2 * STRIDE + n] + d * recent[row + 3 * STRIDE + n]
-            models.means[place + n] += sums
-    for n in range(first, last):
-        models.means[place + n] = min(max(models.means[place + n], least), 1.0)
+        means[place + n] = min(max(means[place + n], least), 1.0)
