@@ -139,7 +139,7 @@ class FeaturedResolve(Resolve):
             "",
         ),
         **dict.fromkeys(("models.totals", "models.moments", "models.slopes"), "outcomes"),
-        "models.usual": "outcomes",
+        **dict.fromkeys(("models.told", "models.usual"), "outcomes"),
         **dict.fromkeys(("models.squares", "models.noise"), "squares"),
     }
 
@@ -398,7 +398,7 @@ def rescued(
 def _room_for(
     constants: Constants, state: State, scratch: Any, m: int, excess: float, size: float
 ) -> bool:
-    """Whether limit m can be rescued after an excess penalty, by an arm with penalties of a size."""
+    """Whether limit m can be rescued after an excess penalty, by penalties of a usual size."""
     ahead, allowance = cost_ahead(state, scratch.arms), state.remaining[1 + m]
     reserve = skewness(constants, size) + excess + pending(constants, state, scratch.arms, m)
     return room_above(constants, _outlook(scratch, m), reserve, allowance, ahead) >= constants[0]

@@ -102,6 +102,7 @@ class Joint(NamedTuple):
     gram: Annotated[Array, "C", "J", "J"]
     waiting: Annotated[Array, 8, "J"]
     weights: Annotated[Array, "C", 8]
+    told: Annotated[Array, "C", 8]
     count: Annotated[Array, 1]
     factors: Annotated[Array, "C", "J", "J"]
     moments: Annotated[Array, "C", "J"]

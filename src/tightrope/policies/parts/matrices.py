@@ -17,6 +17,7 @@ __all__ = [
     "add_squares",
     "dot",
     "factor",
+    "row_dot",
     "solve_factored",
     "squares_of_inverse",
     "squares_of_root",
@@ -29,16 +30,20 @@ EIGHT = 8
 
 def dot(one: Array, first: int, other: Array, second: int, size: int) -> float:
     """The product of two vectors, each from a place on."""
-    whole, found = size // 8 * 8, 0.0
-    if whole > 0:
-        sums = one[first : first + 8] * other[second : second + 8]
-        for j in range(8, whole, 8):
-            p, q = first + j, second + j
-            sums = sums + one[p : p + 8] * other[q : q + 8]
-        found = _sum_of(sums)
+    whole = size // 8 * 8
+    found = row_dot(one, first, other, second, whole) if whole > 0 else 0.0
     for j in range(whole, size):
         found += one[first + j] * other[second + j]
     return found
+
+
+def row_dot(one: Array, first: int, other: Array, second: int, size: int) -> float:
+    """The same of whole rows: the size is a multiple of ``EIGHT``."""
+    sums = one[first : first + 8] * other[second : second + 8]
+    for j in range(8, size, 8):
+        p, q = first + j, second + j
+        sums = sums + one[p : p + 8] * other[q : q + 8]
+    return _sum_of(sums)
 
 
 def total(values: Array, first: int, count: int) -> float:

@@ -48,6 +48,7 @@ from tightrope.policies.parts.matrices import (
     add_squares,
     dot,
     factor,
+    row_dot,
     solve_factored,
     squares_of_inverse,
     times,
@@ -75,7 +76,7 @@ __all__ = [
 
 WAITING = 8  # requests that wait for ``gram``
 # Growth of an arm's reports until its models are solved, and corrected; of all until a refresh.
-GROWTH, SOON, REFRESH = 1 / 8, 1 / 32, 1 / 4
+GROWTH, SOON, REFRESH = 1 / 4, 1 / 32, 1 / 2
 SPAN = 16.0  # of the requests so far, one in so many is in the window or between two that are
 SOONEST = 8.0  # reports until a correction, at least
 GUESS, DECLARED = 1.0, 2.0  # pulls that a guess of a mean is worth; a declared one
@@ -152,22 +153,13 @@ def varies_now(models: Models) -> bool:
 def add_outcome(
     models: Models, arm: int, channel: int, channels: int, weight: float, outcome: float
 ) -> None:
-    """Add an outcome to the sums of an arm's model, but for ``gram``."""
-    here, size, at = models.here, len(models.here), arm * channels + channel
-    usual, first = models.usual[at], at * size
-    if usual > 0.0 and channel != 1:
-        expected = dot(models.slopes, first, here, 0, size)
-        weight *= usual / max(expected, FLOOR * usual)
-    by, moments = weight * outcome, models.moments
-    for j in range(0, size, 8):
-        p = first + j
-        moments[p : p + 8] = moments[p : p + 8] + by * here[j : j + 8]
-    models.squares[at] += weight * outcome * outcome
-    models.weights[WAITING * at + int(models.count[arm])] = weight
+    """Keep an outcome for the sums of an arm's model, see ``add_request``."""
+    place = WAITING * (arm * channels + channel) + int(models.count[arm])
+    models.weights[place], models.told[place] = weight, outcome
 
 
 def add_request(models: Models, arm: int, channels: int) -> None:
-    """Keep the request for ``gram``: several at once take less time than one by one."""
+    """Keep the request of these outcomes: several at once take less time than one by one."""
     size = len(models.here)
     first = (WAITING * arm + int(models.count[arm])) * size
     for j in range(0, size, 8):
@@ -178,17 +170,40 @@ def add_request(models: Models, arm: int, channels: int) -> None:
 
 
 def complete(models: Models, arm: int, channels: int) -> None:
-    """Add the requests that wait to an arm's ``gram``."""
+    """Add the requests that wait, and their outcomes, to an arm's sums.
+
+    Slopes have not changed since they were reported.
+    """
     size, used = len(models.here), int(models.clock[USED])
     first = arm * WAITING * size
     for channel in range(channels):
         at = arm * channels + channel
         if models.weights[WAITING * at] > 0.0:
             start, by = at * size * size, WAITING * at
+            _add_moments(models, at, channel, first, int(models.count[arm]))
             add_squares(models.gram, start, size, used, models.waiting, first, models.weights, by)
             for n in range(WAITING):
-                models.weights[WAITING * at + n] = 0.0
+                models.weights[by + n] = 0.0
     models.count[arm] = 0.0
+
+
+def _add_moments(models: Models, at: int, channel: int, first: int, count: int) -> None:
+    """Weigh the requests that wait, and add what was told of them, but for ``gram``."""
+    size, by, moments = len(models.here), WAITING * at, models.moments
+    usual, waiting, told = models.usual[at], models.waiting, models.told
+    for n in range(by, by + count):
+        weight, outcome = models.weights[n], told[n]
+        if usual > 0.0 and channel != 1:
+            expected = row_dot(models.slopes, at * size, waiting, first + (n - by) * size, size)
+            weight *= usual / max(expected, FLOOR * usual)
+        models.weights[n], told[n] = weight, weight * outcome
+        models.squares[at] += weight * outcome * outcome
+    for j in range(0, size, 8):
+        sums, p = moments[at * size + j : at * size + j + 8], first + j
+        for n in range(by, by + count):
+            sums = sums + told[n] * waiting[p : p + 8]
+            p += size
+        moments[at * size + j : at * size + j + 8] = sums
 
 
 def remember(models: Models) -> None:
@@ -270,6 +285,7 @@ def find_frame(models: Models, features: int) -> None:
     """Standardise by the window; how the old standardised columns become the new ones."""
     seen, used = int(models.clock[SEEN]), int(models.clock[USED])
     models.stretch[0], models.offset[0], models.clock[STILL] = 1.0, 0.0, 0.0
+    models.centre[0], models.unit[0] = 0.0, 1.0
     for j in range(1, len(models.here)):
         mean, unit = total(models.recent, j * STRIDE, seen) / seen, models.unit[j]
         for n in range(seen):
@@ -459,7 +475,7 @@ def solve_channel(state: State, models: Models, arm: int, channel: int, features
         models.factors[start + i * size + i] += models.stretch[i]
     factor(models.factors, start, size, used)
     solve_factored(models.factors, start, used, models.column, models.slopes, first)
-    left -= dot(models.column, 0, models.slopes, first, size)
+    left -= row_dot(models.column, 0, models.slopes, first, size)
     models.doubt[at] = models.factors[start] * models.factors[start]
     scale = _size_of(state, channel, channels)
     if channel != 1 and state.totals[at] > 0.0:
