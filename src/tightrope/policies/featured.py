@@ -86,7 +86,7 @@ __all__ = [
 
 # Places in the constants: features; types; 1 where all costs are known and equal.
 FEATURES, TYPES, EQUAL = 3, 4, 5
-EVERY, EARLY = 8.0, 16.0  # steps between two draws, each with its prices; fewer in early steps
+EVERY, EARLY = 16.0, 16.0  # steps between two draws, each with its prices; fewer in early steps
 LONG = 256.0  # of the steps so far, or of the budget left, one in so many is between two draws
 TRIES = 60  # to find a price
 CLOSE, NEAR = 1.02, 0.98  # the price found, over one that does not keep the rate; or its rate
