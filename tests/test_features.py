@@ -190,7 +190,7 @@ def inverse_of(models, at, size):
     width = len(models.here)
     factor = np.tril(models.factors.reshape(-1, width, width)[at, :size, :size])
     np.fill_diagonal(factor, 1.0 / factor.diagonal())
-    return np.linalg.inv(factor @ factor.T)
+    return np.linalg.inv(factor.T @ factor)
 
 
 def test_corrections_bring_slopes_near_to_solving_again():

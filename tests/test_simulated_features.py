@@ -284,7 +284,7 @@ def referee(controller, columns):
             np.fill_diagonal(factor, 1.0 / factor.diagonal())
         usual = models.usual.reshape(3, 3)[arm]
         mean = np.clip(slopes @ z, [0.1 * usual[0], 0.0, 0.1 * usual[2]], 1.0)
-        roots = [np.linalg.solve(factor, z) for factor in factors]
+        roots = [np.linalg.solve(factor.T, z) for factor in factors]
         wide = clock * np.linalg.norm(roots, axis=1)
         theta, cost = scratch.theta[0], np.clip(mean[0] + np.array([-1, 1]) * wide[0], 0.0, 1.0)
         value = v * (mean[1] + wide[1]) - theta * cost[0 if theta > 0 else 1]

@@ -104,7 +104,7 @@ def test_the_curve_of_the_average_request_is_as_sure_as_its_posterior():
     np.fill_diagonal(factor, 1.0 / factor.diagonal())
     average = np.zeros((POINTS, used))
     average[:, :WAVES] = models.sizes[:WAVES] * waves()
-    expected = np.einsum("ki,ij,kj->k", average, np.linalg.inv(factor @ factor.T), average)
+    expected = np.einsum("ki,ij,kj->k", average, np.linalg.inv(factor.T @ factor), average)
     np.testing.assert_allclose(models.doubt.reshape(POINTS, 3)[:, 1], expected, rtol=1e-6)
     curve = average @ joint.slopes.reshape(3, -1)[1][:used]
     assert models.usual.reshape(POINTS, 3)[:, 1] == pytest.approx(np.clip(curve, 0, 1), abs=0.05)

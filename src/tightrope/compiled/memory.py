@@ -6,7 +6,10 @@ and a *vector*, one field of a record, an address and a length. Reads of the tab
 constant, so LLVM moves them out of loops. numba's own tuples of arrays hold seven numbers per
 array, which take two thirds of the time to compile a policy with thirty of them.
 
-A vector is indexed from 0 without a check; numba would allow for negative indices.
+A vector is indexed from 0 without a check; numba would allow for negative indices. A slice of one,
+``vector[at : at + 8]``, must have eight numbers and is a value, not a view: a register of a
+processor, with sums, differences and products. LLVM would not make registers of eight variables,
+and for a loop over eight numbers it checks each time whether the arrays overlap.
 """
 
 from __future__ import annotations
@@ -48,6 +51,7 @@ __all__ = [
 ]
 
 WORD = ir.IntType(64)
+EIGHT = 8  # numbers in a slice
 
 
 # The content of a block, by name.
@@ -121,6 +125,16 @@ class VectorType(types.Type):  # type: ignore[misc]
         super().__init__(f"Vector({element})")
 
 
+class SliceType(types.Type):  # type: ignore[misc]
+    """The type of a slice."""
+
+    def __init__(self) -> None:
+        super().__init__("Slice")
+
+
+SLICE = SliceType()
+
+
 class RecordType(types.Type):  # type: ignore[misc]
     """The type of a record whose first field is number ``first`` in the offsets."""
 
@@ -184,6 +198,12 @@ class _VectorModel(models.StructModel):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: VectorType) -> None:
         members = [("data", types.CPointer(kind.element)), ("size", types.int64)]
         super().__init__(manager, kind, members)
+
+
+@register_model(SliceType)
+class _SliceModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: SliceType) -> None:
+        super().__init__(manager, kind, ir.VectorType(ir.DoubleType(), EIGHT))
 
 
 @register_model(RecordType)
@@ -302,6 +322,10 @@ class _Reading(AbstractTemplate):  # type: ignore[misc]
         vector, place = given
         if isinstance(vector, VectorType) and isinstance(place, types.Integer):
             return signature(vector.element, vector, types.int64)
+        if isinstance(vector, VectorType) and isinstance(place, types.SliceType):
+            return signature(SLICE, vector, place)
+        if isinstance(vector, SliceType) and isinstance(place, types.Integer):
+            return signature(types.float64, vector, types.int64)
         return None
 
 
@@ -316,6 +340,8 @@ class _Writing(AbstractTemplate):  # type: ignore[misc]
         vector, place, _ = given
         if isinstance(vector, VectorType) and isinstance(place, types.Integer):
             return signature(types.none, vector, types.int64, vector.element)
+        if isinstance(vector, VectorType) and isinstance(place, types.SliceType):
+            return signature(types.none, vector, place, SLICE)
         return None
 
 
@@ -323,6 +349,62 @@ class _Writing(AbstractTemplate):  # type: ignore[misc]
 def _write(context: Any, builder: Any, _signature: Any, given: Any) -> Any:
     builder.store(given[2], builder.gep(builder.extract_value(given[0], 0), [given[1]]))
     return context.get_dummy_value()
+
+
+def _sliced(context: Any, builder: Any, kind: Any, vector: Any, place: Any) -> Any:
+    """A pointer to the numbers of a slice."""
+    start = context.make_helper(builder, kind, place).start
+    pointer = builder.gep(builder.extract_value(vector, 0), [start])
+    return builder.bitcast(pointer, ir.VectorType(ir.DoubleType(), EIGHT).as_pointer())
+
+
+@lower_builtin(operator.getitem, VectorType, types.SliceType)  # type: ignore[untyped-decorator]
+def _read_slice(context: Any, builder: Any, called: Any, given: Any) -> Any:
+    return builder.load(_sliced(context, builder, called.args[1], *given), align=EIGHT)
+
+
+@lower_builtin(operator.setitem, VectorType, types.SliceType, SliceType)  # type: ignore[untyped-decorator]
+def _write_slice(context: Any, builder: Any, called: Any, given: Any) -> Any:
+    to = _sliced(context, builder, called.args[1], *given[:2])
+    builder.store(given[2], to, align=EIGHT)
+    return context.get_dummy_value()
+
+
+@lower_builtin(operator.getitem, SliceType, types.Integer)  # type: ignore[untyped-decorator]
+def _one_of_slice(_context: Any, builder: Any, _signature: Any, given: Any) -> Any:
+    return builder.extract_element(*given)
+
+
+def _with_slices(operation: Any, name: str) -> None:
+    """Teach numba an operation of two slices, or of a slice and a number."""
+
+    class Typed(AbstractTemplate):  # type: ignore[misc]
+        def generic(self, given: Any, _named: Any) -> Any:
+            sliced = [isinstance(one, SliceType) for one in given]
+            may = any(sliced) and all(one in (SLICE, types.float64) for one in given)
+            return signature(SLICE, *given) if may else None
+
+    def generate(_context: Any, builder: Any, called: Any, given: Any) -> Any:
+        pairs = zip(called.args, given, strict=True)
+        return getattr(builder, name)(*(_spread(builder, *pair) for pair in pairs))
+
+    infer_global(operation)(Typed)
+    for pair in ((SliceType, SliceType), (SliceType, types.Float), (types.Float, SliceType)):
+        lower_builtin(operation, *pair)(generate)
+
+
+def _spread(builder: Any, kind: Any, value: Any) -> Any:
+    """A number eight times; a slice as it is."""
+    if isinstance(kind, SliceType):
+        return value
+    none = ir.Constant(ir.VectorType(ir.DoubleType(), EIGHT), ir.Undefined)
+    places = ir.Constant(ir.VectorType(ir.IntType(32), EIGHT), [0] * EIGHT)
+    return builder.shuffle_vector(builder.insert_element(none, value, WORD(0)), none, places)
+
+
+_with_slices(operator.add, "fadd")
+_with_slices(operator.sub, "fsub")
+_with_slices(operator.mul, "fmul")
 
 
 @cache

@@ -92,6 +92,6 @@ def _belief(models: Models, shape: tuple[int, int], arm: int, channel: int, size
     factor = factor[:size, :size].copy()
     np.fill_diagonal(factor, 1.0 / factor.diagonal())
     noise = float(models.noise.reshape(shape)[arm, channel])
-    root = np.sqrt(noise) * np.linalg.inv(factor).T
+    root = np.sqrt(noise) * np.linalg.inv(factor)
     least = 0.0 if channel == 1 else FLOOR * float(models.usual.reshape(shape)[arm, channel])
     return _Belief(slopes.copy(), root, least)

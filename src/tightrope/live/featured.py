@@ -246,7 +246,7 @@ class FeaturedController(Controller):
                 factor = np.tril(factors[arm, channel])
                 np.fill_diagonal(factor, 1.0 / factor.diagonal())
                 noise = models.noise.reshape(shape)[arm, channel]
-                spread[arm, channel] = np.sqrt(noise * np.square(np.linalg.inv(factor)).sum(axis=0))
+                spread[arm, channel] = np.sqrt(noise * np.square(np.linalg.inv(factor)).sum(axis=1))
         return [
             FeatureEffect(
                 name,

@@ -2,14 +2,15 @@
 
 A step, for a request with columns x, with a budget b and allowances a_m left:
 
-1. find the arm that is safest for the average request by cautious estimates; what it would incur
-   over the rest of the budget gives the penalty rates q_m that are safe to promise, as in
-   ``resolve``;
-2. every few steps, draw every arm's average outcomes from what is believed, and find prices over a
-   window of recent requests: theta of a unit of cost, lambda_m of a unit of penalty m above q_m,
-   at which the best arms by drawn outcomes are expected to incur the rates q_m;
-3. pull the arm with the largest R - theta X - sum_m lambda_m (Y_m - q_m X), where the outcomes are
-   those of linear models for x (``parts.linear``), moved by the draw.
+1. every few steps, find the arm that is safest for the average request by cautious estimates; what
+   it would incur over the rest of the budget gives the penalty rates q_m that are safe to promise,
+   as in ``resolve``;
+2. then draw every arm's average outcomes from what is believed, and find prices over a window of
+   recent requests: theta of a unit of cost, lambda_m of a unit of penalty m above q_m, at which the
+   best arms by drawn outcomes are expected to incur the rates q_m;
+3. take the arm with the largest R - theta X - sum_m lambda_m (Y_m - q_m X), where the outcomes are
+   those of linear models for x (``parts.linear``), moved by the draw;
+4. pull it if the safest arm could rescue every limit afterwards, else look again at 1.
 
 The rates come from what was really spent, so that a wrong model costs reward, not the limit.
 Letters as in ``parts.linear``.
@@ -85,7 +86,7 @@ __all__ = [
 
 # Places in the constants: features; types; 1 where all costs are known and equal.
 FEATURES, TYPES, EQUAL = 3, 4, 5
-EVERY, EARLY = 8.0, 16.0  # steps between two draws, each with its prices; fewer in early steps
+EVERY, EARLY = 16.0, 16.0  # steps between two draws, each with its prices; fewer in early steps
 LONG = 256.0  # of the steps so far, or of the budget left, one in so many is between two draws
 TRIES = 60  # to find a price
 CLOSE, NEAR = 1.02, 0.98  # the price found, over one that does not keep the rate; or its rate
@@ -103,12 +104,14 @@ class FeaturedScratch(NamedTuple):
     weights: Annotated[Array, "M"]  # of the limits, where an arm is safest for several together
     price: Annotated[Array, "R"]  # of a unit of cost, and of each penalty
     solved: Annotated[Array, 1]  # when prices were found: a step, from 1; 0 for never
+    safest: Annotated[Array, 1]  # the arm that was safest then
     fresh: Annotated[Array, 1]  # 0 if the window's expectations must be computed again
     worth: Annotated[Array, "C"]  # of a unit of each channel, at the prices
     best: Annotated[Array, 256]  # value of the best arm of each request of the window
     taken: Annotated[Array, 2, 256]  # its cost, and its penalty of the limit whose price is sought
     rest: Annotated[Array, "K", 256]  # value of every arm without these two
     expected: Annotated[Array, "K", "C"]  # for the request: cost, reward, net penalties
+    penalty: Annotated[Array, "K", "M"]  # the penalties
     drawn: Annotated[Array, "K", "C"]  # differences from the expected outcomes of an arm
     arms: Arms  # beliefs about arms without a look at features
     models: Models
@@ -122,7 +125,9 @@ class FeaturedResolve(Resolve):
     Scratch: ClassVar[type] = FeaturedScratch
     short: ClassVar[bool] = False
     seldom: ClassVar[tuple[str, ...]] = ()
-    carried: ClassVar[tuple[str, ...]] = ("price", "solved", "drawn", "weights")
+    carried: ClassVar[tuple[str, ...]] = (
+        *("price", "solved", "drawn", "weights", "promised", "outlook", "safest"),
+    )
     learned: ClassVar[Mapping[str, str]] = {
         **dict.fromkeys(
             (
@@ -134,7 +139,7 @@ class FeaturedResolve(Resolve):
             "",
         ),
         **dict.fromkeys(("models.totals", "models.moments", "models.slopes"), "outcomes"),
-        "models.usual": "outcomes",
+        **dict.fromkeys(("models.told", "models.usual"), "outcomes"),
         **dict.fromkeys(("models.squares", "models.noise"), "squares"),
     }
 
@@ -191,20 +196,22 @@ class FeaturedResolve(Resolve):
         look = look_around(constants, state, scratch, words, 0, len(state.pulls))
         if look >= 0:
             return look
-        arms, count, limited = scratch.arms, len(state.pulls), len(state.limits)
-        safest = safest_of(state, arms.cautious, scratch.weights, 0, count, limited)
-        standing = promise(constants, state, scratch, safest, count)
-        if standing < 0.0:
+        due = prices_are_due(state, scratch)
+        if due and _look_ahead(constants, state, scratch) < 0.0:
             return _least(state, scratch)
         if scratch.fresh[0] == 0.0:
             predict(state, scratch.models, 0, int(scratch.models.clock[SEEN]))
             scratch.fresh[0] = 1.0
-        if prices_are_due(state, scratch):
+        if due:
             _draw(constants, state, scratch, words)
             find_prices(constants, state, scratch)
         _expect(state, scratch)
         arm = best_here(state, scratch)
-        return arm if _bearable(constants, state, scratch, arm, safest) else safest
+        if _bearable(constants, state, scratch, arm):
+            return arm
+        if _look_ahead(constants, state, scratch) < 0.0:
+            return _least(state, scratch)
+        return arm if _bearable(constants, state, scratch, arm) else int(scratch.safest[0])
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
@@ -267,7 +274,8 @@ def _value(state: State, scratch: FeaturedScratch, arm: int) -> float:
 
 def _expect(state: State, scratch: FeaturedScratch) -> None:
     """Every arm's expected outcomes for the request; penalties are net."""
-    models, channels = scratch.models, 2 + len(state.limits)
+    models, limited = scratch.models, len(state.limits)
+    channels = 2 + limited
     standardise(models)
     for arm in range(len(state.pulls)):
         for channel in range(channels):
@@ -280,6 +288,8 @@ def _expect(state: State, scratch: FeaturedScratch) -> None:
                 share, source = state.weights[arm * (channels - 2) + channel - 2], channel - 2
                 taken = scratch.expected[arm * channels + int(state.sources[source])]
                 scratch.expected[at] = share * taken
+            if channel >= 2:
+                scratch.penalty[arm * limited + channel - 2] = scratch.expected[at]
     make_net(state, scratch.expected, 1.0)
 
 
@@ -323,6 +333,17 @@ def _believe(
             arms.cautious[at] = arms.rate[at] + constants[KAPPA] * doubt
 
 
+def _look_ahead(constants: Constants, state: State, scratch: FeaturedScratch) -> float:
+    """Find the safest arm, and the penalty rates to keep; see ``promise``."""
+    count, limited = len(state.pulls), len(state.limits)
+    safest = safest_of(state, scratch.arms.cautious, scratch.weights, 0, count, limited)
+    scratch.safest[0] = safest
+    standing = promise(constants, state, scratch, safest, count)
+    if standing < 0.0:
+        scratch.solved[0] = 0.0  # prices are due when it is not late any more
+    return standing
+
+
 def promise(constants: Constants, state: State, scratch: Any, safest: int, apart: int) -> float:
     """The penalty rates to keep; negative if it is too late for some limit.
 
@@ -354,13 +375,13 @@ def _outlook(scratch: FeaturedScratch, m: int) -> Outlook:
     return numbers[3 * m], numbers[3 * m + 1], numbers[3 * m + 2]
 
 
-def _bearable(
-    constants: Constants, state: State, scratch: FeaturedScratch, arm: int, safest: int
-) -> bool:
+def _bearable(constants: Constants, state: State, scratch: FeaturedScratch, arm: int) -> bool:
     """Whether every limit can still be rescued after a large penalty of this arm."""
+    safest = int(scratch.safest[0])
     for m in range(len(state.limits)):
-        size = _size_here(state, scratch, arm, m)
-        if not rescued(constants, state, scratch, m, size, safest):
+        size = size_of(state, scratch.arms, safest, m)
+        excess = excess_of(constants, _size_here(state, scratch, arm, m), size)
+        if not _room_for(constants, state, scratch, m, excess, size):
             return False
     return True
 
@@ -369,13 +390,17 @@ def rescued(
     constants: Constants, state: State, scratch: Any, m: int, size_here: float, safest: int
 ) -> bool:
     """Whether limit m can still be rescued after a large penalty of a usual size."""
-    arms = scratch.arms
-    size = size_of(state, arms, safest, m)
+    size = size_of(state, scratch.arms, safest, m)
     excess = excess_of(constants, size_here, size)
-    if excess <= 0.0:
-        return True
-    ahead, allowance = cost_ahead(state, arms), state.remaining[1 + m]
-    reserve = skewness(constants, size) + excess + pending(constants, state, arms, m)
+    return excess <= 0.0 or _room_for(constants, state, scratch, m, excess, size)
+
+
+def _room_for(
+    constants: Constants, state: State, scratch: Any, m: int, excess: float, size: float
+) -> bool:
+    """Whether limit m can be rescued after an excess penalty, by penalties of a usual size."""
+    ahead, allowance = cost_ahead(state, scratch.arms), state.remaining[1 + m]
+    reserve = skewness(constants, size) + excess + pending(constants, state, scratch.arms, m)
     return can_rescue(constants, _outlook(scratch, m), reserve, allowance, ahead)
 
 
@@ -384,10 +409,10 @@ def _size_here(state: State, scratch: FeaturedScratch, arm: int, m: int) -> floa
 
     The variance of a penalty grows with its expectation, as in ``parts.linear``.
     """
-    models, at = scratch.models, arm * (2 + len(state.limits)) + 2 + m
+    models, limited = scratch.models, len(state.limits)
+    at, expected = arm * (2 + limited) + 2 + m, scratch.penalty[arm * limited + m]
     if not is_learned(state, arm, 2 + m) or state.totals[at] <= 0.0:
         return size_of(state, scratch.arms, arm, m)
-    expected = expect(state, models, arm, 2 + m)
     return min(models.noise[at] / models.usual[at] + expected, 1.0)  # type: ignore[no-any-return]
 
 

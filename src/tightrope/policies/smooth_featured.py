@@ -94,7 +94,7 @@ class SmoothFeaturedResolve(FeaturedResolve):
             "",
         ),
         **dict.fromkeys(("models.totals", "models.usual", "joint.usual"), "outcomes"),
-        **dict.fromkeys(("joint.moments", "joint.slopes"), "outcomes"),
+        **dict.fromkeys(("joint.told", "joint.moments", "joint.slopes"), "outcomes"),
         **dict.fromkeys(("joint.squares", "joint.noise"), "squares"),
     }
 

@@ -116,6 +116,7 @@ class Joint(NamedTuple):
     gram: Annotated[Array, "C", "J", "J"]
     waiting: Annotated[Array, 8, "J"]
     weights: Annotated[Array, "C", 8]
+    told: Annotated[Array, "C", 8]
     count: Annotated[Array, 1]
     factors: Annotated[Array, "C", "J", "J"]
     moments: Annotated[Array, "C", "J"]
@@ -141,7 +142,7 @@ class Pairs(NamedTuple):
     away: Annotated[Array, 256]  # workspace
     pulls: Annotated[Array, "K"]
     totals: Annotated[Array, "K", "C"]
-    clock: Annotated[Array, 5]
+    clock: Annotated[Array, 7]
     recent: Annotated[Array, "D", 264]
     means: Annotated[Array, "K", "C", 256]
     waves: Annotated[Array, "K", 12]  # c_j, or products of them, at every point

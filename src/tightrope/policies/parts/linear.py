@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Annotated, NamedTuple
 
 from tightrope.policies.base import net_penalty
-from tightrope.policies.parts.matrices import dot
+from tightrope.policies.parts.matrices import row_dot
 from tightrope.policies.state import Array, State
 from tightrope.problem import Task
 
@@ -41,8 +41,9 @@ BLOCK = 32  # of them whose expectations are computed at once, where the window 
 FLOOR = 0.1  # of the usual outcome: the least expected cost or penalty
 FAR = 8.0  # deviations: a request farther from the mean counts as this
 # Places in ``clock``: reports; how many at the next refresh; the next place in the window; requests
-# in it; columns that are used.
-REPORTS, NEXT, PLACE, SEEN, USED = range(5)
+# in it; columns that are used; those of them that did not vary; reports when the next request is
+# put into the window.
+REPORTS, NEXT, PLACE, SEEN, USED, STILL, LATER = range(7)
 
 
 class Models(NamedTuple):
@@ -51,7 +52,7 @@ class Models(NamedTuple):
     context: Annotated[Array, "D"]  # columns of the request, or of the one that is reported
     here: Annotated[Array, "D"]  # the same, standardised
     centre: Annotated[Array, "D"]  # the columns' means
-    unit: Annotated[Array, "D"]  # 1 / deviation; 0 for a column that did not vary
+    unit: Annotated[Array, "D"]  # 1 / deviation; 0 for one that did not vary, but for the first
     stretch: Annotated[Array, "D"]  # workspace
     offset: Annotated[Array, "D"]  # workspace
     column: Annotated[Array, "D"]  # workspace
@@ -67,6 +68,7 @@ class Models(NamedTuple):
     gram: Annotated[Array, "K", "C", "D", "D"]  # complete up to the diagonal
     waiting: Annotated[Array, "K", 8, "D"]  # requests that are not in it yet
     weights: Annotated[Array, "K", "C", 8]  # of these
+    told: Annotated[Array, "K", "C", 8]  # their outcomes
     count: Annotated[Array, "K"]  # of these
     factors: Annotated[Array, "K", "C", "D", "D"]  # of G + L, see ``matrices.factor``
     moments: Annotated[Array, "K", "C", "D"]
@@ -76,7 +78,7 @@ class Models(NamedTuple):
     squares: Annotated[Array, "K", "C"]  # sums of squared outcomes
     noise: Annotated[Array, "K", "C"]  # variance of an outcome around its expectation
     usual: Annotated[Array, "K", "C"]  # outcome of the average request
-    clock: Annotated[Array, 5]  # see above
+    clock: Annotated[Array, 7]  # see above
     recent: Annotated[Array, "D", 264]  # columns of recent requests
     means: Annotated[Array, "K", "C", 256]  # their expected cost, reward and net penalties
 
@@ -97,10 +99,13 @@ def is_learned(state: State, arm: int, channel: int) -> bool:
 
 def standardise(models: Models) -> None:
     """The columns of the request, standardised."""
-    for j in range(len(models.here)):
-        away = (models.context[j] - models.centre[j]) * models.unit[j]
-        models.here[j] = min(max(away, -FAR), FAR)
-    models.here[0] = 1.0
+    here, size = models.here, len(models.here)
+    for j in range(0, size, 8):
+        away = models.context[j : j + 8] - models.centre[j : j + 8]
+        here[j : j + 8] = away * models.unit[j : j + 8]
+    if row_dot(here, 0, here, 0, size) > FAR * FAR:  # else nothing is far away
+        for j in range(size):
+            here[j] = min(max(here[j], -FAR), FAR)
 
 
 # Expectations.
@@ -109,7 +114,7 @@ def standardise(models: Models) -> None:
 def expect(state: State, models: Models, arm: int, channel: int) -> float:
     """The expected outcome of an arm for the request, in a channel that is learned."""
     at, size = arm * (len(state.remaining) + 1) + channel, len(models.here)
-    return bounded(models, at, channel, dot(models.slopes, at * size, models.here, 0, size))
+    return bounded(models, at, channel, row_dot(models.slopes, at * size, models.here, 0, size))
 
 
 def usual_outcome(state: State, models: Models, arm: int, channel: int) -> tuple[float, float]:
@@ -174,19 +179,24 @@ def predict_arm(state: State, models: Models, arm: int, first: int, last: int) -
 
 def _predict_learned(models: Models, at: int, channel: int, first: int, last: int) -> None:
     """The same of a channel that is learned: slopes in the columns' own units."""
-    size, place, column, recent = len(models.here), at * RECENT, models.column, models.recent
-    for j in range(1, size):
-        column[j] = models.slopes[at * size + j] * models.unit[j]
+    size, used, column, recent = (
+        len(models.here),
+        int(models.clock[USED]),
+        models.column,
+        models.recent,
+    )
+    place, slopes, means = at * RECENT, models.slopes, models.means
+    for j in range(0, size, 8):
+        p = at * size + j
+        column[j : j + 8] = slopes[p : p + 8] * models.unit[j : j + 8]
     column[0] = 0.0
-    column[0] = models.slopes[at * size] - dot(column, 0, models.centre, 0, size)
+    column[0] = slopes[at * size] - row_dot(column, 0, models.centre, 0, size)
     least = 0.0 if channel == 1 else FLOOR * models.usual[at]
+    for n in range(first // 8 * 8, last, 8):
+        sums = column[0] * recent[n : n + 8]
+        for j in range(1, used):
+            p = j * STRIDE + n
+            sums = sums + column[j] * recent[p : p + 8]
+        means[place + n : place + n + 8] = sums
     for n in range(first, last):
-        models.means[place + n] = 0.0
-    for j in range(0, size, 4):
-        a, b, c, d, row = column[j], column[j + 1], column[j + 2], column[j + 3], j * STRIDE
-        for n in range(first, last):
-            sums = a * recent[row + n] + b * recent[row + STRIDE + n]
-            sums += c * recent[row + 2 * STRIDE + n] + d * recent[row + 3 * STRIDE + n]
-            models.means[place + n] += sums
-    for n in range(first, last):
-        models.means[place + n] = min(max(models.means[place + n], least), 1.0)
+        means[place + n] = min(max(means[place + n], least), 1.0)

@@ -28,11 +28,13 @@ import math
 from tightrope.policies.parts.linear import (
     FAR,
     FLOOR,
+    LATER,
     NEXT,
     PLACE,
     RECENT,
     REPORTS,
     SEEN,
+    STILL,
     STRIDE,
     USED,
     Models,
@@ -46,9 +48,9 @@ from tightrope.policies.parts.matrices import (
     add_squares,
     dot,
     factor,
+    row_dot,
     solve_factored,
     squares_of_inverse,
-    squares_of_root,
     times,
     total,
 )
@@ -74,8 +76,11 @@ __all__ = [
 
 WAITING = 8  # requests that wait for ``gram``
 # Growth of an arm's reports until its models are solved, and corrected; of all until a refresh.
-GROWTH, SOON, REFRESH = 1 / 8, 1 / 32, 1 / 4
-SOONEST = 8.0  # reports until a correction, at least
+GROWTH, SOON, REFRESH = 1 / 4, 1 / 16, 1 / 4
+SPAN = 16.0  # of the requests so far, one in so many is in the window or between two that are
+SOONEST = (
+    16.0  # reports until a correction, at least; and until the others, once there were so many
+)
 GUESS, DECLARED = 1.0, 2.0  # pulls that a guess of a mean is worth; a declared one
 LOST = 1e6  # deviations: a column whose mean moves by more is forgotten
 LEAST = 1e-12  # guards quotients
@@ -104,13 +109,15 @@ def learn_report(state: State, models: Models, arm: int, features: int) -> int:
     """
     if state.flying[0] > 0.0:
         return 1
-    changed = 1
+    changed, shown = 1, False
     weight, channels = state.pulls[arm] - models.pulls[arm], len(state.remaining) + 1
     models.pulls[arm] = state.pulls[arm]
     if weight > 0.0:
-        changed = 0
-        remember(models)
-        if models.clock[REPORTS] >= models.clock[NEXT] or varies_now(models):
+        changed, varies = 0, varies_now(models)
+        if varies or models.clock[REPORTS] >= models.clock[LATER]:
+            remember(models)
+            shown = True
+        if varies or models.clock[REPORTS] >= models.clock[NEXT]:
             refresh(state, models, features)
             changed = len(state.pulls)
         models.clock[REPORTS] += weight
@@ -129,67 +136,89 @@ def learn_report(state: State, models: Models, arm: int, features: int) -> int:
         elif models.pulls[arm] >= models.due[2 * arm + 1]:
             correct(state, models, arm, features)
             changed = max(changed, 1)
-        predict_new(state, models)
+        if shown:
+            predict_new(state, models)
     return changed
 
 
 def varies_now(models: Models) -> bool:
     """Whether a column that did not vary before has another value now."""
     varies = False
-    for j in range(1, len(models.context)):
-        away = abs(models.context[j] - models.centre[j])
-        if models.unit[j] == 0.0 and away > ALIKE * abs(models.centre[j]):
-            varies = True
+    if models.clock[STILL] > 0.0:
+        for j in range(1, len(models.context)):
+            away = abs(models.context[j] - models.centre[j])
+            if models.unit[j] == 0.0 and away > ALIKE * abs(models.centre[j]):
+                varies = True
     return varies
 
 
 def add_outcome(
     models: Models, arm: int, channel: int, channels: int, weight: float, outcome: float
 ) -> None:
-    """Add an outcome to the sums of an arm's model, but for ``gram``."""
-    here, size, at = models.here, len(models.here), arm * channels + channel
-    usual, first = models.usual[at], at * size
-    if usual > 0.0 and channel != 1:
-        expected = dot(models.slopes, first, here, 0, size)
-        weight *= usual / max(expected, FLOOR * usual)
-    for j in range(size):
-        models.moments[first + j] += weight * outcome * here[j]
-    models.squares[at] += weight * outcome * outcome
-    models.weights[WAITING * at + int(models.count[arm])] = weight
+    """Keep an outcome for the sums of an arm's model, see ``add_request``."""
+    place = WAITING * (arm * channels + channel) + int(models.count[arm])
+    models.weights[place], models.told[place] = weight, outcome
 
 
 def add_request(models: Models, arm: int, channels: int) -> None:
-    """Keep the request for ``gram``: several at once take less time than one by one."""
+    """Keep the request of these outcomes: several at once take less time than one by one."""
     size = len(models.here)
     first = (WAITING * arm + int(models.count[arm])) * size
-    for j in range(size):
-        models.waiting[first + j] = models.here[j]
+    for j in range(0, size, 8):
+        models.waiting[first + j : first + j + 8] = models.here[j : j + 8]
     models.count[arm] += 1.0
     if models.count[arm] == WAITING:
         complete(models, arm, channels)
 
 
 def complete(models: Models, arm: int, channels: int) -> None:
-    """Add the requests that wait to an arm's ``gram``."""
+    """Add the requests that wait, and their outcomes, to an arm's sums.
+
+    Slopes have not changed since they were reported.
+    """
     size, used = len(models.here), int(models.clock[USED])
     first = arm * WAITING * size
     for channel in range(channels):
         at = arm * channels + channel
         if models.weights[WAITING * at] > 0.0:
             start, by = at * size * size, WAITING * at
+            _add_moments(models, at, channel, first, int(models.count[arm]))
             add_squares(models.gram, start, size, used, models.waiting, first, models.weights, by)
             for n in range(WAITING):
-                models.weights[WAITING * at + n] = 0.0
+                models.weights[by + n] = 0.0
     models.count[arm] = 0.0
 
 
+def _add_moments(models: Models, at: int, channel: int, first: int, count: int) -> None:
+    """Weigh the requests that wait, and add what was told of them, but for ``gram``."""
+    size, by, moments = len(models.here), WAITING * at, models.moments
+    usual, waiting, told = models.usual[at], models.waiting, models.told
+    for n in range(by, by + count):
+        weight, outcome = models.weights[n], told[n]
+        if usual > 0.0 and channel != 1:
+            expected = row_dot(models.slopes, at * size, waiting, first + (n - by) * size, size)
+            weight *= usual / max(expected, FLOOR * usual)
+        models.weights[n], told[n] = weight, weight * outcome
+        models.squares[at] += weight * outcome * outcome
+    for j in range(0, size, 8):
+        sums, p = moments[at * size + j : at * size + j + 8], first + j
+        for n in range(by, by + count):
+            sums = sums + told[n] * waiting[p : p + 8]
+            p += size
+        moments[at * size + j : at * size + j + 8] = sums
+
+
 def remember(models: Models) -> None:
-    """Put the request into the window, in place of the oldest one."""
+    """Put the request into the window, in place of the oldest one.
+
+    In the long run, it spans one in ``SPAN`` of the requests so far.
+    """
     place, clock = int(models.clock[PLACE]), models.clock
     for j in range(len(models.context)):
         models.recent[j * STRIDE + place] = models.context[j]
     clock[PLACE] = (place + 1) % RECENT
     clock[SEEN] = max(clock[SEEN], place + 1.0)
+    clock[LATER] = clock[REPORTS] * (1.0 + 1.0 / (SPAN * RECENT))
 
 
 # Everything again.
@@ -211,7 +240,12 @@ def refresh(state: State, models: Models, features: int) -> None:
             _find_common(state, models, channel, features)
     for arm in range(len(state.pulls)):
         solve(state, models, arm, features)
-    clock[NEXT] = clock[REPORTS] + max(REFRESH * clock[REPORTS], 1.0)
+    clock[NEXT] = _grown(clock[REPORTS], REFRESH)
+
+
+def _grown(reports: float, growth: float) -> float:
+    """Reports until something is computed again: at first twice as many each time."""
+    return reports + max(growth * reports, min(reports, SOONEST), 1.0)
 
 
 def prior_ridge(channel: int, group: int, features: int) -> float:
@@ -256,9 +290,10 @@ def find_ridge(state: State, models: Models, channel: int, features: int) -> Non
 
 def find_frame(models: Models, features: int) -> None:
     """Standardise by the window; how the old standardised columns become the new ones."""
-    seen, size = int(models.clock[SEEN]), len(models.here)
-    models.stretch[0], models.offset[0] = 1.0, 0.0
-    for j in range(1, size):
+    seen, used = int(models.clock[SEEN]), int(models.clock[USED])
+    models.stretch[0], models.offset[0], models.clock[STILL] = 1.0, 0.0, 0.0
+    models.centre[0], models.unit[0] = 0.0, 1.0
+    for j in range(1, len(models.here)):
         mean, unit = total(models.recent, j * STRIDE, seen) / seen, models.unit[j]
         for n in range(seen):
             models.away[n] = models.recent[j * STRIDE + n] - mean
@@ -271,6 +306,7 @@ def find_frame(models: Models, features: int) -> None:
         models.stretch[j] = unit / old if old > 0.0 else 0.0
         models.offset[j] = (models.centre[j] - mean) * unit
         models.centre[j], models.unit[j] = mean, unit
+        models.clock[STILL] += 1.0 if unit == 0.0 and j < used else 0.0
 
 
 def _move(models: Models, at: int) -> None:
@@ -287,9 +323,10 @@ def _move(models: Models, at: int) -> None:
     for i in range(size):
         by, to, row = models.stretch[i], models.offset[i], start + i * size
         mixed = by * column[i] + to * column[0]
-        for j in range(size):
-            moved = by * gram[row + j] + to * column[j]
-            gram[row + j] = models.stretch[j] * moved + models.offset[j] * mixed
+        for j in range(0, size, 8):
+            moved = by * gram[row + j : row + j + 8] + to * column[j : j + 8]
+            moved = models.stretch[j : j + 8] * moved + mixed * models.offset[j : j + 8]
+            gram[row + j : row + j + 8] = moved
     zeroth = moments[first]
     for j in range(1, size):
         moments[first + j] = models.stretch[j] * moments[first + j] + models.offset[j] * zeroth
@@ -340,9 +377,10 @@ def _add_centred(models: Models, at: int) -> None:
         row, share = start + i * size, models.stretch[i] / total
         moment = models.moments[first + i] - models.stretch[i] * mean
         models.column[i] += weight / usual * moment
-        for j in range(size):
-            apart = gram[row + j] - share * models.stretch[j]
-            models.square[i * size + j] += weight * apart
+        for j in range(0, size, 8):
+            apart = gram[row + j : row + j + 8] - share * models.stretch[j : j + 8]
+            p = i * size + j
+            models.square[p : p + 8] = models.square[p : p + 8] + weight * apart
 
 
 def _size_of(state: State, channel: int, channels: int) -> float:
@@ -360,7 +398,7 @@ def solve(state: State, models: Models, arm: int, features: int) -> None:
     for channel in range(len(state.remaining) + 1):
         if is_learned(state, arm, channel):
             solve_channel(state, models, arm, channel, features)
-    models.due[2 * arm] = state.pulls[arm] + max(GROWTH * state.pulls[arm], 1.0)
+    models.due[2 * arm] = _grown(state.pulls[arm], GROWTH)
     models.due[2 * arm + 1] = state.pulls[arm] + max(SOON * state.pulls[arm], SOONEST)
     predict_arm(state, models, arm, 0, int(models.clock[SEEN]))
 
@@ -438,17 +476,14 @@ def solve_channel(state: State, models: Models, arm: int, channel: int, features
         usual = max(models.slopes[first], FLOOR * usual)
     models.usual[at] = bounded(models, at, 1, usual)
     left = models.squares[at] + _add_prior(state, models, arm, channel, features)
-    for place in range(start, start + size * size):
-        models.factors[place] = models.gram[place]
+    for p in range(start, start + used * size, 8):
+        models.factors[p : p + 8] = models.gram[p : p + 8]
     for i in range(size):
         models.factors[start + i * size + i] += models.stretch[i]
     factor(models.factors, start, size, used)
     solve_factored(models.factors, start, used, models.column, models.slopes, first)
-    left -= dot(models.column, 0, models.slopes, first, size)
-    for i in range(size):
-        models.column[i] = 0.0
-    models.column[0] = 1.0
-    models.doubt[at] = squares_of_root(models.factors, start, used, models.column, models.offset)
+    left -= row_dot(models.column, 0, models.slopes, first, size)
+    models.doubt[at] = models.factors[start] * models.factors[start]
     scale = _size_of(state, channel, channels)
     if channel != 1 and state.totals[at] > 0.0:
         scale = state.squares[at] / state.totals[at]  # costs and penalties of arms differ in size

@@ -100,7 +100,7 @@ def room_above(
 def _room(
     constants: Constants, outlook: Outlook, reserve: float, allowance: float, ahead: float
 ) -> tuple[float, float, float]:
-    """A cautious rate of the safest mixture; mean room above the reserve at the end; its variance."""
+    """A cautious rate of the safest mixture, and mean and variance of the room at the end."""
     expected, noise, unsure = outlook
     low = expected + constants[1] * math.sqrt(unsure)
     return low, allowance - low * ahead - reserve, (noise + unsure * ahead) * ahead
