@@ -23,12 +23,13 @@ from tightrope.errors import InputError, LogWarning
 from tightrope.problem import Arm, Interval, Problem, Space
 from tightrope.problem.curves import stated_arms
 from tightrope.problem.spaces import space_of
-from tightrope.problem.values import Floats, Integers
+from tightrope.problem.values import Floats
 
 COUNTS = (2, 3, 5, 9, 17, 33, 65)  # of points
 CELLS = {1: (5, 9, 17, 33), 2: (7, 9, 13, 17, 21), 3: (9, 11)}  # points of a side, by the sides
 LEAST_ROWS = 30  # of a point, on average
 FAR = 0.1  # of the interval without rows at an end, from which to warn
+Places = npt.NDArray[np.int64]
 
 
 def over_points(log: Log) -> Log:
@@ -107,7 +108,7 @@ def _warn_of_ends(space: Interval, seen: Floats) -> None:
         warnings.warn(text, LogWarning, stacklevel=5)
 
 
-def _best_groups(log: Log, numbers: Floats) -> Integers:
+def _best_groups(log: Log, numbers: Floats) -> Places:
     """The group of every number, [K], of a division finer than the one that predicts best."""
     counts, most = log.counts, max(2, len(log) // LEAST_ROWS)
     halves = np.random.default_rng(0).permutation(len(log)) % 2
@@ -127,7 +128,7 @@ def _best_groups(log: Log, numbers: Floats) -> Integers:
     return found if np.isfinite(best) else np.asarray(np.arange(len(numbers)))
 
 
-def _groups(counts: Integers, count: int) -> Integers:
+def _groups(counts: Places, count: int) -> Places:
     """Numbers in order, divided into so many groups, [K].
 
     Each has about as many rows, but the first and the last half as many: so the points are near
@@ -143,12 +144,12 @@ def _sums(log: Log, rows: npt.NDArray[np.bool_], count: int) -> Floats:
     return np.array([np.bincount(log.chosen[rows], one[rows], count) for one in columns])
 
 
-def _means(groups: Integers, weights: Floats | Integers, sums: Floats) -> Floats:
+def _means(groups: Places, weights: Floats | Places, sums: Floats) -> Floats:
     """The mean of each group."""
     return np.asarray(np.bincount(groups, sums) / np.maximum(np.bincount(groups, weights), 1e-300))
 
 
-def _error(groups: Integers, numbers: Floats, seen: Floats, other: Floats, scales: Floats) -> float:
+def _error(groups: Places, numbers: Floats, seen: Floats, other: Floats, scales: Floats) -> float:
     """The squared error of the rows in ``other`` as predicted by those ``seen``, up to a constant.
 
     It is infinite if a group has no rows that are seen.
