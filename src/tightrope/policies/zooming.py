@@ -47,11 +47,7 @@ advance_queues = TypedLyapunov.learn
 
 
 class Partition(NamedTuple):
-    """The queues, and the cells; fields as in ``typed_lyapunov.RowIndices``.
-
-    The shapes of those of cells do not start with K, so a decision among eligible arms does not
-    move their entries to other arms.
-    """
+    """The queues, and the cells; fields as in ``typed_lyapunov.RowIndices``."""
 
     length: Annotated[Array, "M"]
     before: Annotated[Array, "R"]
@@ -59,6 +55,7 @@ class Partition(NamedTuple):
     share: Annotated[Array, "K"]
     cost: Annotated[Array, "K"]  # of a cell, at its middle; 0 elsewhere
     gain: Annotated[Array, "K"]
+    # Shapes that do not start with K: decisions among eligible arms do not move these entries.
     cell: Annotated[Array, 1, "K"]  # of every row
     last: Annotated[Array, 1, "K"]  # of a cell, its highest corner
     pulls: Annotated[Array, 1, "K"]  # of a cell, at a step
