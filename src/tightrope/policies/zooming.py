@@ -96,7 +96,7 @@ class ZoomingLyOn(TypedLyOn):
     def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
         """The middle of the type's cell with the fewest pulls, if too few; else of the best one."""
         kind, count = type_of(constants[TYPES], words), int(constants[ARMS])
-        _sum_up(state, scratch)
+        _sum_up(state, scratch, 0, len(state.pulls))
         found, fewest = -1, constants[EXPLORE]
         for row in range(kind * count, (kind + 1) * count):
             if scratch.cell[row] == row:
@@ -118,8 +118,8 @@ class ZoomingLyOn(TypedLyOn):
     def learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
         """Advance the queues; split the row's cell if it is known well enough."""
         advance_queues(constants, state, scratch, row)
-        _sum_up(state, scratch)
         cell = int(scratch.cell[row])
+        _sum_up(state, scratch, cell, int(scratch.last[cell]) + 1)
         first, pulls = cell * (2 + len(state.limits)), scratch.pulls[cell]
         if scratch.totals[first] > 0.0 and scratch.last[cell] > cell:
             cost, earned = scratch.totals[first], scratch.totals[first + 1]
@@ -170,14 +170,14 @@ def _split(constants: Constants, scratch: Any, cell: int) -> None:
     scratch.last[above], scratch.last[cell] = last, last - (most - most // 2) * step
 
 
-def _sum_up(state: State, scratch: Any) -> None:
-    """The pulls and outcomes of every cell; no cost and index yet."""
+def _sum_up(state: State, scratch: Any, first: int, last: int) -> None:
+    """The pulls and outcomes of cells whose rows are all before ``last``, from ``first`` on."""
     channels = len(state.remaining) + 1
-    for at in range(len(state.pulls)):
+    for at in range(first, last):
         scratch.pulls[at] = scratch.cost[at] = scratch.gain[at] = 0.0
-    for at in range(len(state.totals)):
+    for at in range(first * channels, last * channels):
         scratch.totals[at] = 0.0
-    for row in range(len(state.pulls)):
+    for row in range(first, last):
         if state.pulls[row] > 0.0:
             cell = int(scratch.cell[row])
             scratch.pulls[cell] += state.pulls[row]
