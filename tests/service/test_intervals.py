@@ -13,6 +13,7 @@ from tightrope import Features, Interval, Task, open_campaign
 from tightrope.client import Client
 from tightrope.errors import InputError
 from tightrope.live.stores.memory import MemoryStore
+from tightrope.problem import Box
 
 BIDS = {
     "space": {"bid": [0.0, 5.0], "points": 11},
@@ -170,6 +171,23 @@ def test_the_page_of_numbers_and_features_has_curves():
         text = get(f"{url}/campaigns/aged").text
     assert text.count("<polygon") == 2
     assert 'id="arms"' not in text
+
+
+def test_a_box_with_features_is_decided_and_has_maps():
+    store = MemoryStore(SimulatedClock(1.79e9))
+    box = Box({"price": (0, 1), "effort": (0, 1)}, points=7)
+    task = Task(box, {"bad": "20% per pull"}, costs=1, contexts=Features(1))
+    campaign = open_campaign(store, "both", task=task, budget=400)
+    for number in range(20):
+        ticket = campaign.ask(context=[number % 7], eligible={"effort": (0.5, 1.0)})
+        assert ticket.value[1] >= 0.5
+        campaign.tell(ticket, reward=ticket.value[0], penalty=0.0)
+    assert len(campaign.status()["curve"]) == 49
+    assert campaign.verify().good
+    with serving(store) as url:
+        opened_all(url, store)
+        text = get(f"{url}/campaigns/both").text
+    assert "Outcomes by price and effort" in text
 
 
 def test_before_the_first_report_the_page_waits_for_it():

@@ -168,8 +168,7 @@ def _error(groups: Places, numbers: Floats, seen: Floats, other: Floats, scales:
 def at_points(problem: Problem, log: Log) -> Problem:
     """A problem over numbers as one with the arms of its log; any other unchanged.
 
-    Means are linear between the points of an interval, and points without rows are like others, so
-    both have the same best mixture.
+    Means are linear between points, and points without rows repeat others: the best mixture stays.
     """
     if problem.space is None:
         return problem

@@ -47,11 +47,7 @@ advance_queues = TypedLyapunov.learn
 
 
 class Partition(NamedTuple):
-    """The queues, and the cells; fields as in ``typed_lyapunov.RowIndices``.
-
-    The shapes of those of cells do not start with K, so a decision among eligible arms does not
-    move their entries to other arms.
-    """
+    """The queues, and the cells; fields as in ``typed_lyapunov.RowIndices``."""
 
     length: Annotated[Array, "M"]
     before: Annotated[Array, "R"]
@@ -59,6 +55,7 @@ class Partition(NamedTuple):
     share: Annotated[Array, "K"]
     cost: Annotated[Array, "K"]  # of a cell, at its middle; 0 elsewhere
     gain: Annotated[Array, "K"]
+    # Shapes that do not start with K: decisions among eligible arms do not move these entries.
     cell: Annotated[Array, 1, "K"]  # of every row
     last: Annotated[Array, 1, "K"]  # of a cell, its highest corner
     pulls: Annotated[Array, 1, "K"]  # of a cell, at a step
@@ -99,7 +96,7 @@ class ZoomingLyOn(TypedLyOn):
     def choose(constants: Constants, state: State, scratch: Any, words: Array) -> int:
         """The middle of the type's cell with the fewest pulls, if too few; else of the best one."""
         kind, count = type_of(constants[TYPES], words), int(constants[ARMS])
-        _sum_up(state, scratch)
+        _sum_up(state, scratch, 0, len(state.pulls))
         found, fewest = -1, constants[EXPLORE]
         for row in range(kind * count, (kind + 1) * count):
             if scratch.cell[row] == row:
@@ -121,8 +118,8 @@ class ZoomingLyOn(TypedLyOn):
     def learn(constants: Constants, state: State, scratch: Any, row: int) -> None:
         """Advance the queues; split the row's cell if it is known well enough."""
         advance_queues(constants, state, scratch, row)
-        _sum_up(state, scratch)
         cell = int(scratch.cell[row])
+        _sum_up(state, scratch, cell, int(scratch.last[cell]) + 1)
         first, pulls = cell * (2 + len(state.limits)), scratch.pulls[cell]
         if scratch.totals[first] > 0.0 and scratch.last[cell] > cell:
             cost, earned = scratch.totals[first], scratch.totals[first + 1]
@@ -173,14 +170,14 @@ def _split(constants: Constants, scratch: Any, cell: int) -> None:
     scratch.last[above], scratch.last[cell] = last, last - (most - most // 2) * step
 
 
-def _sum_up(state: State, scratch: Any) -> None:
-    """The pulls and outcomes of every cell; no cost and index yet."""
+def _sum_up(state: State, scratch: Any, first: int, last: int) -> None:
+    """The pulls and outcomes of cells whose rows are all before ``last``, from ``first`` on."""
     channels = len(state.remaining) + 1
-    for at in range(len(state.pulls)):
+    for at in range(first, last):
         scratch.pulls[at] = scratch.cost[at] = scratch.gain[at] = 0.0
-    for at in range(len(state.totals)):
+    for at in range(first * channels, last * channels):
         scratch.totals[at] = 0.0
-    for row in range(len(state.pulls)):
+    for row in range(first, last):
         if state.pulls[row] > 0.0:
             cell = int(scratch.cell[row])
             scratch.pulls[cell] += state.pulls[row]

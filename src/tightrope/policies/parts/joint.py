@@ -1,9 +1,8 @@
 """Linear models of outcomes over a request's features and a number together.
 
-A number t of an interval, scaled to [0, 1], has *waves* c_j(t): 1 and sqrt(2) cos(pi j t). Several
-numbers, those of a box, have products of these, in the order of their frequency: the root of the
-sum of the squares of j. The columns of a pair (request, number), with z_k the standardised columns
-of the request, are
+A number t of an interval, scaled to [0, 1], has *waves* c_j(t): 1 and sqrt(2) cos(pi j t). Those of
+a box have products of these, by frequency: the root of the sum of all j^2. The columns of a pair
+(request, number), with z_k the standardised columns of the request, are
 
     g_j c_j(t)  for j < N,  and  h_j z_k c_j(t)  for each k and j < H.
 
