@@ -562,3 +562,28 @@ def test_an_arm_without_rewards_makes_up_for_nothing():
     made = simulate(problem, Resolve(), budgets=2000, runs=10, seed=5, progress=False)
     row = made.summary()[0]
     assert row["reward_rate"] > 0.7 * oracle(problem).reward_rate
+
+
+def test_small_penalties_are_believed_by_their_own_size():
+    """A dear arm says nothing about the penalties of a cheap one that has been seen."""
+    task = Task(["cheap", "dear"], limit=0.01, costs=1, contexts=Types(["x", "y"]))
+    controller = Controller(task, Resolve(risk=0.01), budget=1000)
+    for arm, penalty in [(1, 0.2)] + [(0, 0.0002)] * 10:
+        controller.tell(arm, reward=0.5, penalty=penalty, context="x")
+    cheap = controller._state.scratch.arms.more[MORE * np.array([0, 2]) + SIZE]  # of x and of y
+    assert (cheap < 0.001).all()
+
+
+def test_an_allowance_keeps_a_cushion_where_saving_is_dear():
+    """A dear arm that earns little more is not pulled when its price leaves the usual one short."""
+    rewards = {"poor": 0.1, "usual": 0.9, "dear": 0.91}
+    task = Task(list(rewards), limit=0.055, costs=1, contexts=Types(["x"]))
+    random, pulled = np.random.default_rng(3), 0
+    for seed in range(10):
+        controller = Controller(task, Resolve(risk=0.01), budget=400, seed=seed)
+        for _ in range(400):
+            arm = controller.ask(context="x")
+            penalty = (0.0, random.choice([0.0, 0.1]), 0.3)[arm]
+            controller.tell(arm, reward=list(rewards.values())[arm], penalty=penalty, context="x")
+            pulled += arm == 0 and controller.spent > 200
+    assert pulled <= 10

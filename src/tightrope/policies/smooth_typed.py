@@ -44,7 +44,7 @@ class SmoothTypedScratch(NamedTuple):
     outlook: Annotated[Array, "M", 5]
     price: Annotated[Array, "R"]
     usual: Annotated[Array, "M"]
-    mixing: Annotated[Array, 1]
+    mixing: Annotated[Array, "M"]
     pool: Arrivals
     arms: Arms
     curves: Curves  # of every type

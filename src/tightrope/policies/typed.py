@@ -49,11 +49,10 @@ from tightrope.policies.parts.rescue import (
 )
 from tightrope.policies.resolve import (
     LEAST_LIMIT,
-    WIDE,
-    WIDER,
     Resolve,
     curse,
     look_around,
+    noise_left,
 )
 from tightrope.policies.state import Array, State
 from tightrope.problem import Known, Task
@@ -71,6 +70,7 @@ STEPS = 1  # halvings of the interval that a price is in; two prices are mixed i
 WIDTH = 1.1  # of a price, over the last one: the first interval; the next ones are squares
 STEPS_DOWN = 5  # from the last price, until 0 is tried
 MOST_PRICE = 1e12
+MOST_ODDS = 50.0  # of what is saved to what is lost, where an allowance is kept back
 # Times an arm's usual penalty, of few pulls and of many: the largest ones are seen late.
 FIRST_TAIL, TAIL, SEEN = 1.4, 0.6, 300.0
 HOPED = 0.1  # of what is left of an allowance: the largest penalty of a row that is hoped for
@@ -88,7 +88,7 @@ class TypedScratch(NamedTuple):
     outlook: Annotated[Array, "M", 5]  # see above
     price: Annotated[Array, "R"]  # of a unit of cost, and of each penalty
     usual: Annotated[Array, "M"]  # the last price of each penalty above 0
-    mixing: Annotated[Array, 1]  # the chance of the lower one of two prices
+    mixing: Annotated[Array, "M"]  # the chance of the lower one of two prices
     pool: Pool
     arms: Arms
 
@@ -166,23 +166,17 @@ def _choose(
     look = look_around(constants, state, scratch, words, kind * count, count)
     if look >= 0:
         return look
-    noise, arms = _noise(state, scratch, words), scratch.arms
+    noise, arms = noise_left(state, scratch), scratch.arms
     standing = promise(constants, state, scratch, count, limited)
     if standing < 0.0:
         return _least(constants, state, scratch, kind, count, limited)
     first, last = kind * count, (kind + 1) * count
     draw_for_many(constants, state, arms, words[0], noise, limited, first, last)
     find_prices(scratch, count, words, limited)
-    row, _ = best_of_type(scratch, kind, count, limited)
+    row = _affordable(state, scratch, kind, count, limited)
     if not bearable(constants, state, scratch, row, count, limited):
         return best_bearable(constants, state, scratch, kind, count, limited)
     return row
-
-
-def _noise(state: State, scratch: TypedScratch, words: Array) -> float:
-    """The share of noise left, from 1 to 0; now and then wider, as in ``resolve``."""
-    noise = math.sqrt(max(state.remaining[0], 0.0) / scratch.budget[0])
-    return noise * WIDER if hashed(words[1], 1) * COIN < WIDE else noise
 
 
 # What is safe to promise.
@@ -331,7 +325,7 @@ def find_prices(scratch: TypedScratch, count: int, words: Array, limited: int) -
     for turn in range(rounds):
         for m in range(limited):
             low, high = _bracket(scratch, m, count, limited)
-            if turn + 1 == rounds and hashed(words[1], 4 + m) * COIN < scratch.mixing[0]:
+            if turn + 1 == rounds and hashed(words[1], 4 + m) * COIN < scratch.mixing[m]:
                 scratch.price[1 + m] = low
             else:
                 scratch.price[1 + m] = high
@@ -344,7 +338,7 @@ def _bracket(scratch: TypedScratch, m: int, count: int, limited: int) -> tuple[f
     arm of some type to another; ``mixing`` is the chance of the low one with which the rate is met.
     """
     price, at, free = scratch.price, 1 + m, 0.0  # free: what is above the rate at the price 0
-    scratch.mixing[0] = 0.0
+    scratch.mixing[m] = 0.0
     if price[at] == 0.0:  # most often it is so again
         free = _excess(scratch, m, count, limited)
         if free <= 0.0:
@@ -378,7 +372,7 @@ def _bracket(scratch: TypedScratch, m: int, count: int, limited: int) -> tuple[f
             low, above = middle, rate
     scratch.usual[m] = high
     if below <= 0.0:
-        scratch.mixing[0] = -below / (above - below)
+        scratch.mixing[m] = -below / (above - below)
     return low, high
 
 
@@ -403,6 +397,54 @@ def _excess(scratch: TypedScratch, m: int, count: int, limited: int) -> float:
             value += share * worth
     scratch.price[0] += value / cost
     return penalty / cost - scratch.promised[m] if limited > 0 else 0.0
+
+
+def _affordable(state: State, scratch: TypedScratch, kind: int, count: int, limited: int) -> int:
+    """The best row of a type, at the higher price where one pull at the lower is too dear."""
+    arms, price = scratch.arms, scratch.price
+    row, _ = best_of_type(scratch, kind, count, limited)
+    for m in range(limited):
+        low = price[1 + m]
+        if scratch.mixing[m] > 0.0 and low < scratch.usual[m]:
+            price[1 + m] = scratch.usual[m]
+            other, _ = best_of_type(scratch, kind, count, limited)
+            if other != row:
+                above = arms.rate[row * limited + m] - scratch.promised[m]
+                spare = _spare(scratch, m, low, cost_ahead(state, arms), count, limited)
+                if above * mean_of(arms.cost_scale[row]) > spare:
+                    row = other
+                else:
+                    price[1 + m] = low
+    return row
+
+
+def _spare(
+    scratch: TypedScratch, m: int, low: float, ahead: float, count: int, limited: int
+) -> float:
+    """What the best arms at the present prices leave of allowance m, less a cushion.
+
+    What is left at the end would have earned the ``low`` price; what is short is saved at the next
+    price, where a first type changes its arm. The cushion for the noise is a newsvendor's.
+    """
+    arms, pool, more = scratch.arms, scratch.pool, count / len(scratch.pool.seen)
+    cost, penalty, noise, least = 0.0, 0.0, 0.0, MOST_PRICE
+    for first in range(0, len(arms.cost), count):
+        if pool.seen[first] > 0.0 or pool.requests[0] == 0.0:
+            best, worth = best_of_type(scratch, first // count, count, limited)
+            at, paid = best * limited + m, mean_of(arms.cost_scale[best])
+            paid *= pool.seen[first] + more
+            cost += paid
+            penalty += paid * arms.rate[at]
+            noise += paid * arms.spread[at]
+            for row in range(first, first + count):
+                less = arms.penalty[at] * arms.cost[best]
+                less -= arms.penalty[row * limited + m] * arms.cost[row]
+                if less > 0.0:
+                    least = min(least, (worth - _value(scratch, row, limited)) / less)
+    saved = scratch.price[1 + m] + least
+    odds = min(0.5 * saved / low, MOST_ODDS) if low > 0.0 else MOST_ODDS
+    cushion = math.sqrt(2.0 * math.log(max(odds, 1.0)) * noise * ahead / cost)
+    return (scratch.promised[m] - penalty / cost) * ahead - cushion  # type: ignore[no-any-return]
 
 
 def best_of_type(scratch: TypedScratch, kind: int, count: int, limited: int) -> tuple[int, float]:

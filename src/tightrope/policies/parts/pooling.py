@@ -43,14 +43,15 @@ __all__ = [
 
 ARMS = 3  # the place of K in the policy's constants
 
-PRIOR_RATIO, PRIOR_PULLS = 1.0 / 6.0, 30.0  # of the variance between types to that within
+# The variance between types over that within, before the reports: of a cost, a penalty or a type's
+# factor, and of a reward.
+PRIOR_RATIO, PRIOR_REWARD, PRIOR_PULLS = 1.0 / 6.0, 1.0 / 12.0, 20.0
 MOST_PULLS = 1e4  # that the arm's mean is worth in a row
 GUESS = 1.0  # pulls that the prior of an arm's mean is worth
 DECLARED = 2.0  # the same of a declared guess
 # Of the variance of a belief, in draws: of the row's own part, and of all of a penalty's. Chosen by
 # measurement: types and penalties are explored along with the arms.
-OWN, PENALTY = 0.3, 0.2
-USUAL = 1.0  # outcomes of the usual size of all arms, in the spread of an arm with few pulls
+OWN, PENALTY = 0.15, 0.2
 FEW = 4.0  # pulls of an arm per type: below, a report renews all rows of the arm
 OUTLIER = 4.0  # times 1 + its pulls: the most that a row adds to the variance between types
 LEAST = 1e-12  # guards quotients
@@ -236,7 +237,7 @@ def _guess_arm(state: State, arms: Arms, pool: Pool, arm: int, limited: int) -> 
         if channel >= 2:  # what the limit allows is guessed at most
             most = state.limits[channel - 2] * _per_pull(state, channel - 2, pool.guess, first)
         total, square = pool.sums[at], pool.squares[at]
-        wide = (square + USUAL * usual * usual) / (total + USUAL * usual)
+        wide = size_of_sums(total, square, usual)
         guess, worth = min(0.5 * wide, most), GUESS
         second = guess * wide
         if channel == 1 and pool.average[0] > guess:  # a new arm earns the average, as uncertain
@@ -262,9 +263,9 @@ def _per_pull(state: State, m: int, guess: Array, first: int) -> float:
     return -base * guess[GUESSES * (first + 1) + MEAN]  # type: ignore[no-any-return]
 
 
-def _ratio(apart: float, pulls: float) -> float:
+def _ratio(apart: float, pulls: float, prior: float) -> float:
     """The variance between over that within, with the prior; as pulls that a guess is worth."""
-    ratio = (PRIOR_RATIO * PRIOR_PULLS + max(apart, 0.0)) / (PRIOR_PULLS + pulls)
+    ratio = (prior * PRIOR_PULLS + max(apart, 0.0)) / (PRIOR_PULLS + pulls)
     return min(1.0 / ratio, MOST_PULLS)
 
 
@@ -305,12 +306,12 @@ def _find_leans(
             common += n * (ratios / n - 1.0) * (ratios / n - 1.0)
             each_type += n * n
             types_seen += 1.0
-    pool.tau[channel] = _ratio(apart - max(rows - arms_seen - types_seen + 1.0, 0.0), pulls)
+    prior, chance = PRIOR_REWARD if channel == 1 else PRIOR_RATIO, rows - arms_seen - types_seen
+    pool.tau[channel] = _ratio(apart - max(chance + 1.0, 0.0), pulls, prior)
+    pool.lean[channel] = 1.0 / PRIOR_RATIO
     if noise > 0.0 and total > 0.0:
         common = common * total / noise - max(types_seen - 1.0, 0.0)
-        pool.lean[channel] = _ratio(common, max(total - each_type / total, 0.0))
-    else:
-        pool.lean[channel] = _ratio(0.0, 0.0)
+        pool.lean[channel] = _ratio(common, max(total - each_type / total, 0.0), PRIOR_RATIO)
 
 
 def _within(
