@@ -342,7 +342,7 @@ class Controller(MovingRun):
         """
         cost, reward, *penalties = row.tolist()
         if self._capped or not self._learn(arm, cost, reward, penalties):
-            self.tell(arm, cost, reward, [penalties[m] for m in self.task.told])
+            self._tell_any(arm, cost, reward, [penalties[m] for m in self.task.told])
 
     @property
     def spent(self) -> float:
