@@ -4,8 +4,9 @@ The model of an arm's outcome in a channel is a ridge regression on the columns 
 
     slopes = (G + L)^-1 (b + L p),  G = sum w z z',  b = sum w y z,
 
-with the ridge L, p what is believed without reports, and the weight w = (usual outcome) / (expected
-outcome): the noise of an outcome grows with its expectation, as that of counts and dollars does.
+with the ridge L, p what is believed without reports, and the weight w = v(usual outcome) /
+v(expected outcome): the noise of a cost or penalty grows with its expectation y, v(y) = y, as that
+of counts and dollars does; that of a reward also shrinks near 1, v(y) = y (1 - y), as of coins.
 
 - *Intercept.* L is the weight of a guess, in pulls; p is the guess.
 - *Slopes.* L is the variance of the noise over that of the slopes, one for features and one for
@@ -192,12 +193,12 @@ def complete(models: Models, arm: int, channels: int) -> None:
 def _add_moments(models: Models, at: int, channel: int, first: int, count: int) -> None:
     """Weigh the requests that wait, and add what was told of them, but for ``gram``."""
     size, by, moments = len(models.here), WAITING * at, models.moments
-    usual, waiting, told = models.usual[at], models.waiting, models.told
+    usual, waiting, told = _noise_at(models.usual[at], channel), models.waiting, models.told
     for n in range(by, by + count):
         weight, outcome = models.weights[n], told[n]
-        if usual > 0.0 and channel != 1:
+        if usual > 0.0:
             expected = row_dot(models.slopes, at * size, waiting, first + (n - by) * size, size)
-            weight *= usual / max(expected, FLOOR * usual)
+            weight *= usual / max(_noise_at(expected, channel), FLOOR * usual)
         models.weights[n], told[n] = weight, weight * outcome
         models.squares[at] += weight * outcome * outcome
     for j in range(0, size, 8):
@@ -206,6 +207,11 @@ def _add_moments(models: Models, at: int, channel: int, first: int, count: int) 
             sums = sums + told[n] * waiting[p : p + 8]
             p += size
         moments[at * size + j : at * size + j + 8] = sums
+
+
+def _noise_at(expected: float, channel: int) -> float:
+    """How large the noise of an outcome is with this expectation, in any unit."""
+    return expected * (1.0 - expected) if channel == 1 else expected
 
 
 def remember(models: Models) -> None:
