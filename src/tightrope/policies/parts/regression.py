@@ -4,9 +4,8 @@ The model of an arm's outcome in a channel is a ridge regression on the columns 
 
     slopes = (G + L)^-1 (b + L p),  G = sum w z z',  b = sum w y z,
 
-with the ridge L, p what is believed without reports, and the weight w = v(usual outcome) /
-v(expected outcome): the noise of a cost or penalty grows with its expectation y, v(y) = y, as that
-of counts and dollars does; that of a reward also shrinks near 1, v(y) = y (1 - y), as of coins.
+with the ridge L, p what is believed without reports, and the weight w = (usual outcome) / (expected
+outcome): the noise of an outcome grows with its expectation, as that of counts and dollars does.
 
 - *Intercept.* L is the weight of a guess, in pulls; p is the guess.
 - *Slopes.* L is the variance of the noise over that of the slopes, one for features and one for
@@ -78,10 +77,8 @@ __all__ = [
 WAITING = 8  # requests that wait for ``gram``
 # Growth of an arm's reports until its models are solved, and corrected; of all until a refresh.
 GROWTH, SOON, REFRESH = 1 / 4, 1 / 16, 1 / 4
-SPAN = 16.0  # of the requests so far, one in so many is in the window or between two that are
-SOONEST = (
-    16.0  # reports until a correction, at least; and until the others, once there were so many
-)
+SOONEST = 16.0  # reports until then, at least; until all but a correction, only after as many
+SPAN = 16.0  # the window spans one in so many of the requests so far, if there were many
 GUESS, DECLARED = 1.0, 2.0  # pulls that a guess of a mean is worth; a declared one
 LOST = 1e6  # deviations: a column whose mean moves by more is forgotten
 LEAST = 1e-12  # guards quotients
@@ -193,12 +190,12 @@ def complete(models: Models, arm: int, channels: int) -> None:
 def _add_moments(models: Models, at: int, channel: int, first: int, count: int) -> None:
     """Weigh the requests that wait, and add what was told of them, but for ``gram``."""
     size, by, moments = len(models.here), WAITING * at, models.moments
-    usual, waiting, told = _noise_at(models.usual[at], channel), models.waiting, models.told
+    usual, waiting, told = models.usual[at], models.waiting, models.told
     for n in range(by, by + count):
         weight, outcome = models.weights[n], told[n]
-        if usual > 0.0:
+        if usual > 0.0 and channel != 1:
             expected = row_dot(models.slopes, at * size, waiting, first + (n - by) * size, size)
-            weight *= usual / max(_noise_at(expected, channel), FLOOR * usual)
+            weight *= usual / max(expected, FLOOR * usual)
         models.weights[n], told[n] = weight, weight * outcome
         models.squares[at] += weight * outcome * outcome
     for j in range(0, size, 8):
@@ -209,16 +206,8 @@ def _add_moments(models: Models, at: int, channel: int, first: int, count: int) 
         moments[at * size + j : at * size + j + 8] = sums
 
 
-def _noise_at(expected: float, channel: int) -> float:
-    """How large the noise of an outcome is with this expectation, in any unit."""
-    return expected * (1.0 - expected) if channel == 1 else expected
-
-
 def remember(models: Models) -> None:
-    """Put the request into the window, in place of the oldest one.
-
-    In the long run, it spans one in ``SPAN`` of the requests so far.
-    """
+    """Put the request into the window, in place of the oldest one; later ones see ``SPAN``."""
     place, clock = int(models.clock[PLACE]), models.clock
     for j in range(len(models.context)):
         models.recent[j * STRIDE + place] = models.context[j]
