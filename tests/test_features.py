@@ -243,6 +243,18 @@ def test_corrections_do_not_diverge():
     assert away[-1] < 0.5 * away[0]
 
 
+def test_after_many_reports_the_window_leaves_requests_out():
+    """Of 40,960 reports, 256 requests span a 16th if they are ten apart."""
+    controller, _ = played(40, 2)
+    models, seen = controller._state.scratch.models, []
+    models.clock[[linear.REPORTS, linear.NEXT, linear.LATER]] = 40960.0, 1e9, 0.0
+    for step in range(25):
+        controller.tell(controller.ask(context=[step, 1.0]), reward=0.5, penalty=0.0)
+        last = (int(models.clock[linear.PLACE]) - 1) % linear.RECENT
+        seen.append(models.recent[linear.STRIDE + last])
+    assert seen == [0.0] * 10 + [10.0] * 11 + [21.0] * 4
+
+
 def test_matrices_agree_with_numpy():
     random = np.random.default_rng(0)
     for used in (1, 3, 8, 13, 24):

@@ -77,10 +77,8 @@ __all__ = [
 WAITING = 8  # requests that wait for ``gram``
 # Growth of an arm's reports until its models are solved, and corrected; of all until a refresh.
 GROWTH, SOON, REFRESH = 1 / 4, 1 / 16, 1 / 4
-SPAN = 16.0  # of the requests so far, one in so many is in the window or between two that are
-SOONEST = (
-    16.0  # reports until a correction, at least; and until the others, once there were so many
-)
+SOONEST = 16.0  # reports until a correction, at least
+SPAN = 16.0  # the window spans one in so many of the requests so far, if there were many
 GUESS, DECLARED = 1.0, 2.0  # pulls that a guess of a mean is worth; a declared one
 LOST = 1e6  # deviations: a column whose mean moves by more is forgotten
 LEAST = 1e-12  # guards quotients
@@ -209,10 +207,7 @@ def _add_moments(models: Models, at: int, channel: int, first: int, count: int) 
 
 
 def remember(models: Models) -> None:
-    """Put the request into the window, in place of the oldest one.
-
-    In the long run, it spans one in ``SPAN`` of the requests so far.
-    """
+    """Put the request into the window, in place of the oldest one; later ones see ``SPAN``."""
     place, clock = int(models.clock[PLACE]), models.clock
     for j in range(len(models.context)):
         models.recent[j * STRIDE + place] = models.context[j]
@@ -240,12 +235,7 @@ def refresh(state: State, models: Models, features: int) -> None:
             _find_common(state, models, channel, features)
     for arm in range(len(state.pulls)):
         solve(state, models, arm, features)
-    clock[NEXT] = _grown(clock[REPORTS], REFRESH)
-
-
-def _grown(reports: float, growth: float) -> float:
-    """Reports until something is computed again: at first twice as many each time."""
-    return reports + max(growth * reports, min(reports, SOONEST), 1.0)
+    clock[NEXT] = clock[REPORTS] + max(REFRESH * clock[REPORTS], 1.0)
 
 
 def prior_ridge(channel: int, group: int, features: int) -> float:
@@ -398,7 +388,7 @@ def solve(state: State, models: Models, arm: int, features: int) -> None:
     for channel in range(len(state.remaining) + 1):
         if is_learned(state, arm, channel):
             solve_channel(state, models, arm, channel, features)
-    models.due[2 * arm] = _grown(state.pulls[arm], GROWTH)
+    models.due[2 * arm] = state.pulls[arm] + max(GROWTH * state.pulls[arm], 1.0)
     models.due[2 * arm + 1] = state.pulls[arm] + max(SOON * state.pulls[arm], SOONEST)
     predict_arm(state, models, arm, 0, int(models.clock[SEEN]))
 
