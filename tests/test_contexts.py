@@ -587,3 +587,11 @@ def test_an_allowance_keeps_a_cushion_where_saving_is_dear():
             controller.tell(arm, reward=list(rewards.values())[arm], penalty=penalty, context="x")
             pulled += arm == 0 and controller.spent > 200
     assert pulled <= 10
+
+
+def test_a_whole_report_above_its_scale_names_the_value():
+    task = Task(["a", "b"], {"bad": Limit(0.5, per="pull")}, Scales(), contexts=["x", "y", "z"])
+    controller = Controller(task, Resolve(), 100)
+    arm = controller.ask(context="z")
+    with pytest.raises(InputError, match=r"bad = 1.5: must be a number in \[0, 1\]"):
+        controller.tell_row(arm, np.array([0.5, 0.5, 1.5]), context="z")

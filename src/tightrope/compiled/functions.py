@@ -31,32 +31,6 @@ from tightrope.compiled.keys import key_of, names_of
 from tightrope.errors import PolicyError
 from tightrope.interrupts import not_dropped
 
-__all__ = [
-    "COMPILE_ERRORS",
-    "FAILED",
-    "OPTIONS",
-    "PART",
-    "address_of",
-    "announced",
-    "apart",
-    "call_choose",
-    "call_learn",
-    "checked",
-    "compile_function",
-    "compile_kernel",
-    "copied",
-    "device_assume",
-    "direct_call",
-    "inlined",
-    "keep",
-    "optimized",
-    "select",
-    "separate",
-    "tables_in_global_memory",
-    "uncounted",
-    "whole_number",
-]
-
 COMPILE_ERRORS = (NumbaError, UnsupportedBytecodeError)  # the second does not derive from the first
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 

@@ -17,8 +17,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-__all__ = ["key_of", "names_of"]
-
 LIBRARIES = {"llvmlite", "math", "numba", "numba_cuda", "numpy"}  # their versions are checked
 
 _known: WeakKeyDictionary[Any, str] = WeakKeyDictionary()

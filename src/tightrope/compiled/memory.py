@@ -37,19 +37,6 @@ from numba.extending import intrinsic, models, register_model
 from numba.np import arrayobj
 from numba.np.numpy_support import from_dtype
 
-__all__ = [
-    "Array",
-    "Fixed",
-    "Given",
-    "Number",
-    "RecordPart",
-    "Vector",
-    "first_of",
-    "four_at",
-    "local_vector",
-    "memory_at",
-]
-
 WORD = ir.IntType(64)
 EIGHT = 8  # numbers in a slice
 

@@ -20,8 +20,6 @@ from tightrope.problem import Space
 from tightrope.problem.ridge import fit_slopes
 from tightrope.problem.values import Floats
 
-__all__ = ["ASSUMED", "completed", "rows_again"]
-
 DONORS = 10  # requests whose expected outcomes are nearest, of which one is drawn
 JITTER = 1e-6  # of the noise: breaks ties at random
 ASSUMED = (

@@ -19,24 +19,6 @@ from tightrope.problem import Known, Problem, Task, check_budget
 from tightrope.problem.ready import load_problem
 from tightrope.problem.values import shown
 
-__all__ = [
-    "Policies",
-    "Problems",
-    "as_seeing",
-    "budget_list",
-    "bytes_per_run",
-    "cluster_address",
-    "fitted_policy",
-    "named_policies",
-    "named_problems",
-    "one_of",
-    "require_problem",
-    "run_numbers",
-    "seed_number",
-    "thread_count",
-]
-
-
 Problems = Iterable[str | Problem] | Mapping[str, str | Problem]
 Policies = str | Policy | Iterable[str | Policy] | Mapping[str, str | Policy]
 CONTEXT = "models.context"  # the field of a ``Scratch`` that gets the features of a request

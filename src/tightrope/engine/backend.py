@@ -15,8 +15,6 @@ from tightrope.runs import Runs
 if TYPE_CHECKING:
     from tightrope.engine.job import Job
 
-__all__ = ["ENGINES", "BackendPlan", "Numbers", "Stop", "first_seconds", "plan_of"]
-
 Numbers = npt.NDArray[np.int64]  # run numbers
 Stop = npt.NDArray[np.uint8]  # [1]: if not 0, running work should stop soon
 

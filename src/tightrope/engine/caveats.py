@@ -17,14 +17,6 @@ from tightrope.policies.base import Policy, set_up
 from tightrope.problem import Problem
 from tightrope.problem.outcomes import ContinuousLaw, FiniteLaw, Law
 
-__all__ = [
-    "caveats",
-    "outside_theory",
-    "warn_infeasible",
-    "warn_out_of_reach",
-    "warn_outside_theory",
-]
-
 QUANTILES = 100  # of a continuous distribution
 
 Floats = npt.NDArray[np.float64]

@@ -26,8 +26,6 @@ from tightrope.errors import InputError, StoreWarning, TightropeError
 from tightrope.files import read_arrays, write_arrays
 from tightrope.runs import Runs
 
-__all__ = ["Checkpoint", "Place"]
-
 LOCK = "lock"
 PART = re.compile(r"part-(\d{5,})-([0-9a-f]{8})\.npz")
 FLUSH_SECONDS = 2.0  # shortest time between parts: the work that a kill may lose

@@ -32,8 +32,6 @@ from tightrope.policies.naming import OF_A_FILE
 from tightrope.runs import Runs
 from tightrope.version import __version__
 
-__all__ = ["joined", "run_chunks"]
-
 TASK_SECONDS = 0.5  # target per task: far above its overhead of a millisecond, cheap to lose
 TASK_BYTES = 2**24  # most bytes of results per task, except for a single larger chunk
 ATTEMPTS = 5  # after a chunk has lost this many workers, the chunk is the cause

@@ -30,8 +30,6 @@ from tightrope.kernels.spec import SCAN, SIEVE, argmin_method
 from tightrope.policies.base import IndexPolicy
 from tightrope.runs import Runs
 
-__all__ = ["Lanes", "LanesPlan", "plan"]
-
 Words = npt.NDArray[np.uint32]
 Numbers = npt.NDArray[Any]  # of the kernel's precision
 

@@ -13,8 +13,6 @@ from tightrope.problem import Problem
 from tightrope.problem.outcomes import ContinuousLaw, FiniteLaw, Law
 from tightrope.problem.values import shown
 
-__all__ = ["AT_ONCE", "Delays", "delays_of", "stand_ins_of"]
-
 LONGEST = 10**6  # decisions
 
 

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from tightrope.kernels.cuda_group import Shape
     from tightrope.kernels.cuda_thread import Numbers
 
-__all__ = ["IndexPlan", "ThreadPlan", "available", "plan", "require_device"]
-
 BLOCK = 128  # threads per block; a quarter for few runs, so that every multiprocessor gets some
 FEWEST_BLOCKS = 128  # numba warns if there are fewer; blocks beyond the last run do nothing
 MOST_RUNS = 2**19  # runs per launch: fills any device, yet copies and launches overlap

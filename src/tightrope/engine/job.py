@@ -19,8 +19,6 @@ from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.choice import ChoicePolicy
 from tightrope.problem import Known, Problem
 
-__all__ = ["EXACT_IN_SINGLE", "Job"]
-
 EXACT_IN_SINGLE = 2**24  # integers up to this are exact in single precision
 GPU_CHUNK = 2**17  # runs per chunk for a cluster's GPUs: this machine may have none to plan for
 GPU_BYTES = 2**27  # most bytes of results of such a chunk

@@ -11,8 +11,6 @@ from tightrope.kernels.step import packed
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem, Tables
 
-__all__ = ["phase_laws", "requests_of"]
-
 
 def phase_laws(problem: Problem, *, cells: bool = False) -> Any:
     """Thresholds [J * K * C] if all outcomes are 0 or 1, or tables of cells: see ``packed``.

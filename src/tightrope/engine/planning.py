@@ -22,16 +22,6 @@ from tightrope.policies.choice import ChoicePolicy
 from tightrope.policies.faults import is_outside
 from tightrope.problem import Problem
 
-__all__ = [
-    "PRECISIONS",
-    "backend_names",
-    "is_clustered",
-    "plan_jobs",
-    "warn_not_compiled",
-    "why_not_compiled",
-    "with_shared_kernels",
-]
-
 CLUSTERED = {"ray": "auto", "ray:gpu": "gpu"}  # the backend that the cluster's machines use
 PRECISIONS = ("auto", "single", "double")
 

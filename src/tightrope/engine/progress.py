@@ -10,8 +10,6 @@ from threading import Event, Thread
 
 from tightrope.formats import percent, span
 
-__all__ = ["Progress", "reporting"]
-
 Progress = Callable[[float], None] | bool | None
 LINE_SECONDS = 30.0  # from one line to the next, off a terminal
 

@@ -39,18 +39,6 @@ from tightrope.policies.state import (
 from tightrope.problem import Known, Problem, Tables
 from tightrope.runs import Runs
 
-__all__ = [
-    "PlainPlan",
-    "PlainRun",
-    "Step",
-    "outcomes",
-    "plain_run",
-    "plan",
-    "play",
-    "rehearse",
-    "repeat",
-]
-
 Step = tuple[int, list[float], list[float]]  # the arm, its outcomes, the queues afterwards
 CHECK_EVERY = 64  # steps between checks of ``stop``
 REHEARSED_RUNS, REHEARSED_STEPS, REHEARSAL_SECONDS = range(3), 300, 0.3  # see ``rehearse``

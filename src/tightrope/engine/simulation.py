@@ -40,8 +40,6 @@ from tightrope.results import Results
 from tightrope.runs import Record, Runs
 from tightrope.version import __version__
 
-__all__ = ["Interrupted", "SimulationRequest", "SimulationSettings", "make", "simulate"]
-
 
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C during the work; the message names the finished runs on the disk."""

@@ -33,8 +33,6 @@ from tightrope.policies.faults import failed, wrong_arm
 from tightrope.policies.state import record_fields
 from tightrope.runs import Runs
 
-__all__ = ["SingleRun", "SingleRunPlan", "plan_single", "runs_of"]
-
 ARMS_PER_CHUNK = 200_000  # arms evaluated per unit of work: some tens of milliseconds
 FOREVER = 2**62
 NO_BLOCK = np.zeros(0, np.uint8)

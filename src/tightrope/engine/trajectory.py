@@ -21,8 +21,6 @@ from tightrope.problem.values import Floats
 from tightrope.runs import Runs
 from tightrope.showing import html_of
 
-__all__ = ["Trajectory", "trajectory"]
-
 
 @dataclass(frozen=True)
 class Trajectory:

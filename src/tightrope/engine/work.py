@@ -23,8 +23,6 @@ from tightrope.formats import percent
 from tightrope.interrupts import not_dropped
 from tightrope.runs import Runs
 
-__all__ = ["Chunk", "Compile", "Keep", "Runner", "Work", "cut", "run_chunks"]
-
 ROUNDS = 4  # in which every job gets its share of runs
 WAITING = 300.0  # estimated seconds of queued work per thread while kernels are compiled
 

@@ -33,19 +33,6 @@ from tightrope.policies.faults import is_outside, place_of
 from tightrope.policies.parts.forgetting import EVERYONE, NO_ONE, remember
 from tightrope.policies.state import rows
 
-__all__ = [
-    "Actions",
-    "Common",
-    "Uses",
-    "actions",
-    "any_target",
-    "common",
-    "forget_at_address",
-    "forgetter",
-    "of_any_policy",
-    "over_state",
-]
-
 
 class Actions(NamedTuple):
     """The parts of a step that depend on the policy."""

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CACHE_LINE", "aligned_copy", "aligned_zeros", "whole_lines"]
-
 CACHE_LINE = 64  # bytes
 
 

@@ -11,14 +11,6 @@ from numba import config, cuda
 from tightrope.compiled.functions import compile_function, device_assume
 from tightrope.kernels.step import Target
 
-__all__ = [
-    "TILE",
-    "device_learn",
-    "device_options",
-    "device_part",
-    "device_target",
-]
-
 TILE = 32  # runs interleaved in global memory: those of a warp, for coalesced reads
 
 

@@ -19,8 +19,6 @@ from tightrope.kernels.step import coin_of, next_word, of_constants
 from tightrope.policies.base import IndexPolicy
 from tightrope.policies.faults import is_outside
 
-__all__ = ["REGISTERS", "DeviceKernel", "build_clocks", "build_few", "fits"]
-
 REGISTERS = 40  # most numbers that a thread keeps in registers: 3 arms with one limit
 _MASK = np.uint64(0xFFFFFFFF)
 

@@ -24,8 +24,6 @@ from tightrope.kernels.rng import WEYL
 from tightrope.kernels.step import Target, coin_of, next_word, of_constants
 from tightrope.policies.faults import is_outside
 
-__all__ = ["Shape", "build_group", "shape_for"]
-
 BYTES = 16  # per piece: the widest load from shared memory
 BLOCKS = (128, 64, 32)  # threads per block that are tried
 BLOCK_BYTES = 48 * 1024  # shared memory of a block without a special request

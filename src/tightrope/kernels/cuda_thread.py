@@ -27,8 +27,6 @@ from tightrope.kernels.step import of_run
 from tightrope.policies.choice import fields_within
 from tightrope.policies.state import NoScratch, State, field_sizes, record_text
 
-__all__ = ["Numbers", "build_thread"]
-
 SHARED_BYTES = 48 * 1024  # shared memory of a block without a special request
 MOST_THREADS = 64  # per block with shared memory
 WARP = 32

@@ -13,8 +13,6 @@ from typing import Any, NamedTuple
 
 from tightrope.policies.parts.flight import assume, least_pulled
 
-__all__ = ["Views", "views"]
-
 
 class Views(NamedTuple):
     """Functions over a memory and its view."""

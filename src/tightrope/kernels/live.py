@@ -11,8 +11,6 @@ from typing import Any
 from tightrope.compiled.functions import FAILED
 from tightrope.kernels.run_state import ARMS, ASKED, EXPLORE, STEP, WRONG
 
-__all__ = ["NOTHING", "REFUSED", "asking", "asking_beside", "in_range", "telling"]
-
 # Returned for: no decision yet; an outcome out of range. ``FAILED``: the policy raised an error.
 NOTHING, REFUSED = -1, -2
 

@@ -24,8 +24,6 @@ from tightrope.kernels.run_state import (
 from tightrope.kernels.spec import CHOICE, SEVERAL, Spec
 from tightrope.policies.state import State
 
-__all__ = ["Memory", "TermTable", "memory_of", "of_any_policy", "plain_memory"]
-
 
 class Memory(NamedTuple):
     """The parts of a run's memory."""

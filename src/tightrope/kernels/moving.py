@@ -26,8 +26,6 @@ from tightrope.kernels.run_state import (
 from tightrope.kernels.single_run import CHECK_EVERY, next_row, next_type
 from tightrope.policies.choice import hashed
 
-__all__ = ["DELAYS", "Rules", "all_moving_runs", "flight_numbers", "moving_loop"]
-
 DELAYS = 1024  # equally likely delays
 
 

@@ -44,8 +44,6 @@ from tightrope.kernels.run_state import STEP
 from tightrope.kernels.single_run import all_runs, loop, report_writer
 from tightrope.kernels.spec import Spec
 
-__all__ = ["LiveCalls", "Native", "live_calls", "moving_run", "native", "single_run"]
-
 NUMBERS = types.Array(types.float64, 1, "C")
 
 

@@ -21,8 +21,6 @@ from tightrope.kernels.spec import PLAIN, Spec
 from tightrope.kernels.step import Target, coin_of, of_run
 from tightrope.policies.base import Policy, Statistics
 
-__all__ = ["PlainCalls", "play_plainly"]
-
 
 def _as_it_is(function: Any, dtype: Any = None) -> Any:
     return function

@@ -16,8 +16,6 @@ from numba import njit
 
 from tightrope.compiled.functions import OPTIONS, compile_kernel
 
-__all__ = ["LATE", "OUTCOMES", "POLICY", "WEYL", "Generator", "seed_words"]
-
 OUTCOMES, POLICY, LATE = 0, 1, 2  # the streams of a run: outcomes, the policy's, delays
 WEYL = 362437  # added to the output for every word drawn
 _MASK = 0xFFFFFFFF

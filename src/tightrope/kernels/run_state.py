@@ -39,15 +39,6 @@ from tightrope.policies.state import (
 if TYPE_CHECKING:
     from tightrope.problem import Known
 
-__all__ = [
-    "Field",
-    "Run",
-    "RunState",
-    "Sizes",
-    "first_terms",
-    "kind_of",
-]
-
 BLOCK = 16  # places compared at once; every level starts and ends at a multiple of this
 LARGEST = 2**24  # arm numbers below this are exact in single precision
 

@@ -30,8 +30,6 @@ from tightrope.kernels.step import Target, coin_of, next_word, of_constants
 from tightrope.policies.base import IndexPolicy
 from tightrope.policies.faults import is_outside
 
-__all__ = ["FEW_ARMS", "Kernel", "LaneLayout", "build"]
-
 FEW_ARMS = 6  # up to here K is a compile-time constant; LLVM does not vectorise 8 (31 ns per step)
 ONE_LOOP_ARMS = 2  # up to here one loop over the lanes is faster; LLVM does not vectorise it for 6
 ARMS_AT_ONCE = 4  # compared in one pass over the lanes

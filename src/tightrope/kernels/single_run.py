@@ -32,10 +32,6 @@ from tightrope.kernels.spec import Spec
 from tightrope.kernels.step import next_word, uniform_of
 from tightrope.policies.choice import WORDS, hashed
 
-__all__ = [
-    "CHECK_EVERY", "Ends", "all_runs", "kernel", "loop", "next_row", "next_type", "report_writer",
-]  # fmt: skip
-
 CHECK_EVERY = 256  # steps between checks of ``stop``
 
 

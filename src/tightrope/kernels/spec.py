@@ -27,18 +27,6 @@ from tightrope.policies.base import IndexPolicy, Policy, Setup
 from tightrope.policies.choice import WORDS, ChoicePolicy
 from tightrope.policies.faults import is_outside
 
-__all__ = [
-    "CHOICE",
-    "PLAIN",
-    "SCAN",
-    "SEVERAL",
-    "SIEVE",
-    "Spec",
-    "argmin_method",
-    "spec_of",
-    "stateful",
-]
-
 # How the arm is found: by a policy's ``choose``, or as the smallest index, of all arms or of short
 # lists of arms.
 CHOICE, SCAN, SIEVE = "choice", "scan", "sieve"

@@ -22,8 +22,6 @@ from numba import int32, types, uint32, uint64
 from tightrope.kernels.rng import WEYL
 from tightrope.policies.base import advance, net_penalty, net_sum, net_width
 
-__all__ = ["Target", "coin_of", "next_word", "of_constants", "of_run", "packed", "uniform_of"]
-
 _MASK = 0xFFFFFFFF
 
 

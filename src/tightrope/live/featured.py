@@ -28,8 +28,6 @@ from tightrope.policies.parts.regression import complete
 from tightrope.problem.features import Features, Mixed
 from tightrope.problem.values import at
 
-__all__ = ["FeatureEffect", "FeaturedController"]
-
 SINGLE = np.dtype(np.float32)
 
 

@@ -18,8 +18,6 @@ from tightrope.live.typed import TypedController
 from tightrope.problem import Space
 from tightrope.problem.spaces import Value
 
-__all__ = ["PointController", "SpacedController", "TypedSpacedController", "by_number", "by_place"]
-
 
 class GridController(Controller):
     """A controller over the grid of an interval or a box: no arm comes or goes."""

@@ -19,8 +19,6 @@ from tightrope.policies.base import Policy
 from tightrope.policies.guarded import GuardedResolve
 from tightrope.problem import Task
 
-__all__ = ["Aim", "Usual", "aim_of", "declared_usual", "penalties_allowed"]
-
 FOUND, SURE = 0.5, 0.86  # to find the safest arm, and per normal quantile of the risk; measured
 PLAIN = 1.0 / 3.0  # the assumed slack if none is known
 UNKNOWN = 0.5  # the mean of an undeclared outcome: that of a uniform prior

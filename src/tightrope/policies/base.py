@@ -39,20 +39,6 @@ from tightrope.policies.faults import (
 from tightrope.problem import Known, Problem, Task
 from tightrope.problem.values import shown
 
-__all__ = [
-    "IndexPolicy",
-    "InformedPolicy",
-    "Policy",
-    "Setup",
-    "Statistics",
-    "advance",
-    "limits_of",
-    "net_penalty",
-    "net_sum",
-    "net_width",
-    "set_up",
-]
-
 Constants = tuple[float, ...]
 Terms = tuple[float, float]
 SMALLEST, LARGEST = 1e-15, 1e15  # allowed size of a parameter other than 0

@@ -34,8 +34,6 @@ from tightrope.policies.base import Constants, Policy, Setup, Statistics, net_pe
 from tightrope.policies.state import Array, NoScratch, State, record_fields, rows
 from tightrope.problem import Task
 
-__all__ = ["WORDS", "ChoicePolicy", "carried_fields", "fields_within", "hashed", "record"]
-
 WORDS = 2  # random words per step
 _MASK = 0xFFFFFFFF
 

@@ -8,8 +8,6 @@ from tightrope.policies.base import Constants, IndexPolicy, Setup, limits_of
 from tightrope.policies.parts.rates import INFINITY, rate_terms
 from tightrope.problem import Task
 
-__all__ = ["EpsilonGreedy"]
-
 
 @dataclass(frozen=True)
 class EpsilonGreedy(IndexPolicy):

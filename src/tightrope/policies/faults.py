@@ -14,16 +14,6 @@ from typing import Any, ClassVar, get_origin
 
 from tightrope.errors import PolicyError
 
-__all__ = [
-    "failed",
-    "is_outside",
-    "place_of",
-    "require_dataclass",
-    "require_forms",
-    "require_index",
-    "wrong_arm",
-]
-
 PACKAGE = str(Path(__file__).parents[1])
 _parsing = Lock()  # in Python 3.11 two threads that parse at the same time end in a SystemError
 

@@ -74,16 +74,6 @@ from tightrope.policies.resolve import (
 from tightrope.policies.state import Array, State
 from tightrope.problem import Known, Task
 
-__all__ = [
-    "FeaturedResolve",
-    "best_here",
-    "find_prices",
-    "make_net",
-    "prices_are_due",
-    "promise",
-    "rescued",
-]
-
 # Places in the constants: features; types; 1 where all costs are known and equal.
 FEATURES, TYPES, EQUAL = 3, 4, 5
 EVERY, EARLY = 16.0, 16.0  # steps between two draws, each with its prices; fewer in early steps

@@ -49,8 +49,6 @@ from tightrope.policies.state import Array, State
 from tightrope.policies.typed_lyapunov import EXPLORE, TypedLyapunov, TypedLyOn, V, clock_of
 from tightrope.problem import Task
 
-__all__ = ["FeaturedLyOn"]
-
 # After the constants of ``TypedLyOn``: features; types; 1 where all costs are known and equal.
 SIGN, FEATURES, TYPES, EQUAL = 1, 7, 8, 9
 EVERY = 8  # steps between two searches for the price

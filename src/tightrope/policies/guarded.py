@@ -31,8 +31,6 @@ from tightrope.policies.state import Array, State, rows
 from tightrope.policies.typed import TypedResolve, TypedScratch
 from tightrope.problem import Task
 
-__all__ = ["GuardedResolve", "GuardedTypedResolve"]
-
 
 class GuardedBeliefs(NamedTuple):
     """The policy's scratch."""

@@ -18,8 +18,6 @@ from tightrope.policies.base import (
 from tightrope.policies.parts.rates import Schedule
 from tightrope.problem import Known, Problem, Types, require_unchanging
 
-__all__ = ["LyOff"]
-
 
 @dataclass(frozen=True)
 class LyOff(InformedPolicy, IndexPolicy):

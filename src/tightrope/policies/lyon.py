@@ -25,8 +25,6 @@ from tightrope.policies.parts.rates import (
 )
 from tightrope.problem import Known, Task, Types
 
-__all__ = ["LyOn"]
-
 
 @dataclass(frozen=True)
 class LyOn(IndexPolicy):

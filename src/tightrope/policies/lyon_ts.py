@@ -20,8 +20,6 @@ from tightrope.policies.parts.placeholder import QueuedPolicy, Queues, begin_que
 from tightrope.policies.parts.sampling import draw_gammas, mean_of
 from tightrope.policies.state import Array, State, rows
 
-__all__ = ["LyOnTS"]
-
 
 class SampledQueues(NamedTuple):
     """The queues and the draws from the posteriors."""

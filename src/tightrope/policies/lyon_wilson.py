@@ -22,8 +22,6 @@ from tightrope.policies.parts.nets import low_net_rate
 from tightrope.policies.parts.placeholder import QueuedPolicy, Queues, renew_queues
 from tightrope.policies.state import Array, State, rows
 
-__all__ = ["LyOnWilson"]
-
 
 @dataclass(frozen=True)
 class LyOnWilson(QueuedPolicy):

@@ -29,11 +29,6 @@ from tightrope.policies import POLICIES
 from tightrope.policies.base import Policy
 from tightrope.policies.faults import failed, require_dataclass
 
-__all__ = [
-    "OF_A_FILE", "code_of", "known_policies", "lasting", "parse_policy", "policy_class",
-    "stored_policy", "trust_policy",
-]  # fmt: skip
-
 GROUP = "tightrope.policies"
 OF_A_FILE = "tightrope_policy_file_"  # prefix of the names of modules loaded from a file
 MODULE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")

@@ -67,18 +67,6 @@ from tightrope.policies.parts.rescue import (
 from tightrope.policies.state import Array, State, rows
 from tightrope.problem import Known, Task
 
-__all__ = [
-    "Resolve",
-    "ResolveScratch",
-    "barrier",
-    "curse",
-    "decide_for_many",
-    "decide_for_one",
-    "look_around",
-    "noise_left",
-    "widened",
-]
-
 SHUT = 1e-6  # limits times this: no mixture keeps them, so the program violates least
 
 # Chosen by measurement over many problems; docs/resolve-algorithm.md lists them.

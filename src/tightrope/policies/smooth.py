@@ -38,8 +38,6 @@ from tightrope.policies.state import Array, State
 from tightrope.policies.typed import TypedResolve
 from tightrope.problem import Known, Space, Task
 
-__all__ = ["SmoothResolve", "SmoothScratch", "likeliest", "over_grid", "splines_of"]
-
 NO_CURSE = 0.0  # deviations by which a cautious rate is higher than the expected one
 SPLINES = {1: 14, 2: 8, 3: 4}  # along a side, at most, by the number of sides
 ROOM = 7  # numbers per point for a band of the splines' matrix

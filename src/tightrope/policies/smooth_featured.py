@@ -48,8 +48,6 @@ from tightrope.policies.smooth import likeliest, over_grid
 from tightrope.policies.state import WAVES, Array, State
 from tightrope.problem import Task
 
-__all__ = ["SmoothFeaturedResolve"]
-
 SIDES, POINTS, SPLINES = 6, 7, 8  # places in the constants
 
 

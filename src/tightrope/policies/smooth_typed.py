@@ -33,8 +33,6 @@ from tightrope.policies.typed import (
 )
 from tightrope.problem import Task
 
-__all__ = ["SmoothTypedResolve"]
-
 
 class SmoothTypedScratch(NamedTuple):
     """The policy's memory besides the counts; see ``TypedScratch``."""

@@ -23,21 +23,6 @@ import numpy as np
 
 from tightrope.problem import Known
 
-__all__ = [
-    "WAVES",
-    "Array",
-    "NoScratch",
-    "State",
-    "field_sizes",
-    "field_starts",
-    "record_fields",
-    "record_maker",
-    "record_text",
-    "request_waves",
-    "rows",
-    "start_state",
-]
-
 Array = Any  # of numbers: a numpy array in plain Python, a typed array in a kernel
 
 

@@ -18,8 +18,6 @@ from tightrope.policies.base import Constants, IndexPolicy, InformedPolicy, Setu
 from tightrope.policies.parts.words import arm_number, as_arm
 from tightrope.problem import Problem, Task, require_unchanging
 
-__all__ = ["FixedArm", "Stationary", "UniformRandom"]
-
 
 class _Odds(IndexPolicy):
     """A policy with fixed odds: it pulls the first arm whose cumulative share exceeds a uniform."""

@@ -34,6 +34,7 @@ from tightrope.policies.parts.beliefs import (
     draw_for_many,
     mean_of,
 )
+from tightrope.policies.parts.deviations import curse
 from tightrope.policies.parts.pooling import ARMS, Pool, excess_over, learn_row, pool_all
 from tightrope.policies.parts.rescue import (
     Outlook,
@@ -50,21 +51,11 @@ from tightrope.policies.parts.rescue import (
 from tightrope.policies.resolve import (
     LEAST_LIMIT,
     Resolve,
-    curse,
     look_around,
     noise_left,
 )
 from tightrope.policies.state import Array, State
 from tightrope.problem import Known, Task
-
-__all__ = [
-    "TypedResolve",
-    "bearable",
-    "best_bearable",
-    "best_of_type",
-    "find_prices",
-    "promise",
-]
 
 STEPS = 1  # halvings of the interval that a price is in; two prices are mixed in any case
 WIDTH = 1.1  # of a price, over the last one: the first interval; the next ones are squares

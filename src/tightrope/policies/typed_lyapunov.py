@@ -42,8 +42,6 @@ from tightrope.policies.state import Array, State
 from tightrope.problem import Problem, Task, require_unchanging
 from tightrope.problem.values import Floats
 
-__all__ = ["TypedLyOff", "TypedLyOn"]
-
 # The constants: V, the sign of the penalty's bonus, 2 alpha and known costs are those of LyOn.
 V, ARMS, DELTA, EXPLORE, MEANS = 0, 4, 5, 6, 7
 

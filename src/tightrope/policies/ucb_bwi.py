@@ -12,8 +12,6 @@ from tightrope.policies.lyon import LyOn
 from tightrope.policies.parts.rates import exploration, known_facts, smallest_cost
 from tightrope.problem import Task
 
-__all__ = ["UCBBwI"]
-
 
 @dataclass(frozen=True)
 class UCBBwI(IndexPolicy):

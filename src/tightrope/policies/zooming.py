@@ -38,8 +38,6 @@ from tightrope.policies.typed_lyapunov import (
 )
 from tightrope.problem import Task
 
-__all__ = ["Partition", "ZoomingLyOn"]
-
 TYPES, SIDES, POINTS = 7, 8, 9  # places in the constants, after those of LyOn with types
 STEEP = 1.0  # the largest change of a rate over a whole side
 

@@ -11,8 +11,6 @@ from tightrope.compiled.functions import FAILED, keep, select
 from tightrope.kernels.run_state import ARMS, BLOCK
 from tightrope.kernels.spec import Spec
 
-__all__ = ["by_scan", "clock_at", "of_rank", "scanner"]
-
 
 @cache
 def clock_at(spec: Spec) -> Any:

@@ -31,8 +31,6 @@ from tightrope.kernels.run_state import (
 )
 from tightrope.kernels.spec import Spec
 
-__all__ = ["adapter", "bounder", "boxer", "copier", "insider", "narrower", "planer"]
-
 OUT, CHAINED = -1, -2  # why a place has no copy below: ruled out, or behind another in a chain
 NOBODY = -1
 INFINITY = math.inf

@@ -63,8 +63,6 @@ from tightrope.kernels.run_state import (
 )
 from tightrope.kernels.spec import Spec
 
-__all__ = ["by_sieve", "toucher"]
-
 CLOSE = 16  # arms whose mean slopes are the plane's tilt
 
 

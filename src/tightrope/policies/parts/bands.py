@@ -10,8 +10,6 @@ import math
 
 from tightrope.policies.state import Array
 
-__all__ = ["decompose", "divide", "divide_transposed", "invert_band"]
-
 TINY = 1e-30  # guards a square root against rounding
 
 

@@ -28,27 +28,6 @@ from tightrope.policies.base import Constants, net_penalty
 from tightrope.policies.choice import hashed
 from tightrope.policies.state import Array, State, rows
 
-__all__ = [
-    "COIN",
-    "KAPPA",
-    "KNOWN",
-    "LEAST_COST",
-    "MORE",
-    "SIZE",
-    "Arms",
-    "believe",
-    "certain",
-    "draw_for_many",
-    "draw_for_one",
-    "given_penalty",
-    "learn",
-    "look_at_all",
-    "mean_of",
-    "renew",
-    "shape_with",
-    "size_of_sums",
-]
-
 # Places in the policy's constants.
 KAPPA = 1  # deviations by which a cautious rate is higher than the expected one
 LEAST_COST = 2  # a lower bound on every mean cost

@@ -22,17 +22,6 @@ from tightrope.policies.parts.intervals import if_unknown
 from tightrope.policies.state import Array, State
 from tightrope.problem import Task
 
-__all__ = [
-    "RowBounds",
-    "arms_and_types",
-    "best_row",
-    "bound_rows",
-    "count_types",
-    "find_root",
-    "type_of",
-    "untried_row",
-]
-
 ROUNDS = 100  # of Newton's method at most; it ends by itself
 
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from tightrope.policies.base import net_penalty
 from tightrope.policies.state import State
 
-__all__ = ["net_square", "pulls_at", "square_at", "stays", "total_at", "value_known"]
-
 
 def pulls_at(state: State, row: int, step: int) -> float:
     """The reports of a point."""

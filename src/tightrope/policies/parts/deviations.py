@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
-__all__ = ["CALM", "barrier", "curse"]
-
 CALM = 1.0  # z without a requested risk; chosen by measurement
 
 

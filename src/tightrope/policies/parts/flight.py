@@ -21,8 +21,6 @@ from __future__ import annotations
 from tightrope.policies.base import net_penalty, net_sum
 from tightrope.policies.state import Array, State, rows
 
-__all__ = ["assume", "expected_outcome", "least_pulled"]
-
 UNTOLD = 0.5  # of the largest outcome: the expectation before any report
 
 

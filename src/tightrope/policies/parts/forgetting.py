@@ -22,15 +22,6 @@ from tightrope.policies.choice import record
 from tightrope.policies.parts.watch import watch
 from tightrope.policies.state import Array, State, rows
 
-__all__ = [
-    "EVERYONE",
-    "NO_ONE",
-    "remember",
-    "require_forgetting",
-    "touched_rows",
-    "window_and_fade",
-]
-
 NO_ONE, EVERYONE = -1, -2  # instead of a row's number: no row, all rows
 LONGEST = 10**7  # largest window in pulls: its history takes a few hundred megabytes
 RESIDUE = 1e-9  # a total below this is a rounding error left by forgotten pulls

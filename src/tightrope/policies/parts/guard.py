@@ -36,20 +36,6 @@ import numpy as np
 from tightrope.policies.state import Array, State
 from tightrope.problem import Task
 
-__all__ = [
-    "Guard",
-    "allows",
-    "chance_allowed",
-    "chance_of_breaking",
-    "constants_of",
-    "largest_cost",
-    "move",
-    "open_guard",
-    "rate_at_least",
-    "rate_at_most",
-    "settle",
-]
-
 TILTS = 10  # lambda: how many
 LEARN_TILTS = 7  # of the mixture that learns a rate: theta = 0.05, 0.1, ... 3.2
 FIRST_LEARN_TILT = 0.05

@@ -6,21 +6,6 @@ import math
 
 from tightrope.policies.state import State, rows
 
-__all__ = [
-    "if_unknown",
-    "kl_high",
-    "kl_low",
-    "knapsack_radius",
-    "log_term",
-    "mean_and_width",
-    "rate_radius",
-    "spread",
-    "unpulled",
-    "untried",
-    "wilson_high",
-    "wilson_low",
-]
-
 FEW = 30.0  # with fewer pulls the empirical variance is not used
 STEPS = 20  # largest number of Newton steps; usually 4 are enough
 CLOSE = 1e-13  # Newton's method stops after a step of at most this size

@@ -60,17 +60,6 @@ from tightrope.policies.parts.regression import (
 )
 from tightrope.policies.state import WAVES, Array, State, request_waves
 
-__all__ = [
-    "Joint",
-    "Pairs",
-    "Whole",
-    "begin_pairs",
-    "expect_points",
-    "learn_pair",
-    "predict_window",
-    "sum_up",
-]
-
 NUMBERS = WAVES - 1  # columns of the number alone, without the intercept
 
 

@@ -16,24 +16,6 @@ from tightrope.policies.parts.matrices import row_dot
 from tightrope.policies.state import Array, State
 from tightrope.problem import Task
 
-__all__ = [
-    "BLOCK",
-    "FAR",
-    "FLOOR",
-    "RECENT",
-    "STRIDE",
-    "Models",
-    "bounded",
-    "columns_of",
-    "expect",
-    "is_learned",
-    "predict",
-    "predict_arm",
-    "predict_new",
-    "standardise",
-    "usual_outcome",
-]
-
 # Requests in the window; numbers from one of its columns to the next, so that not all of them fall
 # on the same lines of a processor's cache.
 RECENT, STRIDE = 256, 264

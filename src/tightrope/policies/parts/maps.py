@@ -21,8 +21,6 @@ from tightrope.policies.parts.by_type import RowBounds, best_row, find_root
 from tightrope.policies.parts.mixture import TOLERANCE, Program, pick, simplex
 from tightrope.policies.state import Array
 
-__all__ = ["Maps", "pick_of_maps", "solve_maps"]
-
 ROUNDS = 30  # per limit and one more; every mixture on the way is a valid one
 
 

@@ -12,19 +12,6 @@ import math
 from tightrope.policies.state import Array
 from tightrope.problem.ridge import LEAST_RIDGE
 
-__all__ = [
-    "EIGHT",
-    "add_squares",
-    "dot",
-    "factor",
-    "row_dot",
-    "solve_factored",
-    "squares_of_inverse",
-    "squares_of_root",
-    "times",
-    "total",
-]
-
 EIGHT = 8
 
 

@@ -15,20 +15,6 @@ from typing import Annotated, NamedTuple
 
 from tightrope.policies.state import Array
 
-__all__ = [
-    "Mixture",
-    "Pair",
-    "Program",
-    "best_pair",
-    "pick",
-    "pick_of_pair",
-    "pick_or_any",
-    "rate_of",
-    "rate_of_pair",
-    "simplex",
-    "solve_program",
-]
-
 TOLERANCE = 1e-9  # of a reduced cost, relative
 SMALL = 1e-11  # entries of a direction below this count as 0
 INFINITY = float("inf")

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from tightrope.policies.state import State
 
-__all__ = ["high_net_rate", "low_net_rate"]
-
 
 def high_net_rate(
     state: State, m: int, penalty: float, reward: float, cheap: float, dear: float

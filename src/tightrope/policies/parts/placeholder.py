@@ -28,8 +28,6 @@ from tightrope.policies.parts.rates import Schedule
 from tightrope.policies.state import Array, State, rows
 from tightrope.problem import Task
 
-__all__ = ["QueuedPolicy", "Queues", "begin_queues", "renew_queues"]
-
 GROWTH = 1.02  # multipliers are computed again when the pulls have grown by this factor
 LEAST_LIMIT = 1e-3  # smallest value of limit - delta, relative to the limit
 

@@ -31,16 +31,6 @@ from tightrope.policies.parts.beliefs import (
 )
 from tightrope.policies.state import Array, State
 
-__all__ = [
-    "ARMS",
-    "Pool",
-    "excess_over",
-    "find_safest",
-    "learn_row",
-    "pool_all",
-    "safest_of",
-]
-
 ARMS = 3  # the place of K in the policy's constants
 
 # The variance between types over that within, before the reports: of a cost, a penalty or a type's

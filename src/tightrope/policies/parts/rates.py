@@ -12,17 +12,6 @@ from tightrope.errors import PolicyError
 from tightrope.policies.base import Constants, Terms, limits_of
 from tightrope.problem import Known, Task
 
-__all__ = [
-    "INFINITY",
-    "Schedule",
-    "exploration",
-    "known_facts",
-    "net_rate_and_width",
-    "rate_and_width",
-    "rate_terms",
-    "smallest_cost",
-]
-
 INFINITY = math.inf
 # The lower bound on mean costs if none is declared, relative to the largest cost. Exploration
 # depends on its log: a bound ten times too small adds beta0 * 2.3 pulls of every arm.

@@ -57,23 +57,6 @@ from tightrope.policies.parts.matrices import (
 from tightrope.policies.state import State
 from tightrope.problem.ridge import EXPLAINED, LEAST_RIDGE, MOST_RIDGE, PRIOR
 
-__all__ = [
-    "add_outcome",
-    "add_request",
-    "begin_models",
-    "complete",
-    "correct",
-    "find_frame",
-    "find_ridge",
-    "learn_report",
-    "prior_ridge",
-    "refresh",
-    "remember",
-    "solve",
-    "solve_channel",
-    "varies_now",
-]
-
 WAITING = 8  # requests that wait for ``gram``
 # Growth of an arm's reports until its models are solved, and corrected; of all until a refresh.
 GROWTH, SOON, REFRESH = 1 / 4, 1 / 16, 1 / 4

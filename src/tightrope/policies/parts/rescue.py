@@ -13,18 +13,6 @@ from tightrope.policies.base import Constants
 from tightrope.policies.parts.beliefs import CHANCE, KNOWN, MORE, SCALE, SIZE, WIDTH, Arms, mean_of
 from tightrope.policies.state import Array, State, rows
 
-__all__ = [
-    "LATE",
-    "LOST",
-    "Outlook",
-    "be_hopeful",
-    "can_rescue",
-    "cost_ahead",
-    "plausible_rate",
-    "room_above",
-    "safe_rate",
-]
-
 LEARNING = 0.1  # of the remaining budget, at most, will be spent on an arm of the safest mixture
 LARGE = 0.4  # times z^2 and an arm's usual penalty: a large one; these three are measured
 PATIENT = 60.0  # penalties allowed per arm, from which a late run rules arms out later

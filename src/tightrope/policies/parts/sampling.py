@@ -22,17 +22,6 @@ from typing import Annotated, NamedTuple
 from tightrope.policies.choice import hashed
 from tightrope.policies.state import Array, State, rows
 
-__all__ = [
-    "Posteriors",
-    "beta",
-    "coin",
-    "count_outcomes",
-    "draw_gammas",
-    "mean_of",
-    "normal",
-    "uniform",
-]
-
 TRIES = 8  # rejection steps per Gamma; each succeeds with probability at least 0.95
 WORDS_PER_GAMMA = 2 * TRIES
 STEP = 2.0**-32

@@ -43,22 +43,6 @@ from tightrope.policies.parts.curve_sums import (
 )
 from tightrope.policies.state import Array, State, rows
 
-__all__ = [
-    "Curves",
-    "Shape",
-    "begin_curves",
-    "draw_curves",
-    "expect_rows",
-    "find_noise",
-    "fit_block",
-    "fit_curves",
-    "look_at_all",
-    "settle",
-    "shape_of_grid",
-    "variances_before",
-    "weigh_block",
-]
-
 SIDES, POINTS, SPLINES = 4, 5, 6  # places in the policy's constants
 
 HEIGHTS = (0.5, 0.15, 0.05, 0.015)  # deviations of a weight, over the usual size of an outcome

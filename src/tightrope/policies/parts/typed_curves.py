@@ -39,8 +39,6 @@ from tightrope.policies.parts.splines import (
 )
 from tightrope.policies.state import Array, State
 
-__all__ = ["Arrivals", "count_requests", "expect_all", "fit_all", "fit_type"]
-
 EARLY, SELDOM = 64, 16  # steps until g is renewed at each of them; from then on, at each of so many
 
 

@@ -46,17 +46,6 @@ import numpy.typing as npt
 from tightrope.policies.base import net_sum
 from tightrope.policies.state import Array, State
 
-__all__ = [
-    "BLOCK",
-    "CHANGES",
-    "HEAD",
-    "NOTICED",
-    "fresh_watch",
-    "watch",
-    "watch_of_old",
-    "watch_units",
-]
-
 WATCH_SLOTS = 96  # buckets at most: enough for 2^24 blocks
 ALIKE = 4  # buckets of the same size at most
 EVERY, GROWTH = 8.0, 1.05  # blocks of an arm between two tests, or the factor of growth

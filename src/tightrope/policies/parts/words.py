@@ -5,8 +5,6 @@ from __future__ import annotations
 from tightrope.errors import PolicyError, nearest
 from tightrope.problem import Known
 
-__all__ = ["arm_number", "as_arm", "as_flag"]
-
 FLAGS = {"true": True, "false": False, "yes": True, "no": False, "1.0": True, "0.0": False}
 
 

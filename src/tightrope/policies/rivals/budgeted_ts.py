@@ -19,8 +19,6 @@ from tightrope.policies.parts.sampling import Posteriors, count_outcomes, draw_g
 from tightrope.policies.state import Array, State, rows
 from tightrope.problem import Task
 
-__all__ = ["BudgetedTS"]
-
 
 class SampledRates(NamedTuple):
     """The posteriors and the draws from them."""

@@ -63,8 +63,6 @@ from tightrope.policies.rivals.identification import (
 from tightrope.policies.state import Array, State, field_starts, record_maker, rows
 from tightrope.problem import Problem, Task, require_unchanging
 
-__all__ = ["ControlBudget"]
-
 IDENTIFY, MEASURE, CONTROL = 0.0, 1.0, 2.0  # what it is about
 FIRST = 3  # where the known means start among the constants
 

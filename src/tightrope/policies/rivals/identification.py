@@ -28,8 +28,6 @@ from tightrope.policies.parts.mixture import Mixture, Program, solve_program
 from tightrope.policies.parts.nets import high_net_rate, low_net_rate
 from tightrope.policies.state import Array, State
 
-__all__ = ["ArmEvidence", "bound_rates", "first_identified", "identify", "keep_identified"]
-
 LEAST_COST = 1e-3  # of a bound of a mean cost
 MARGIN = 1e-9  # by which a bound has to exceed another, relative: beyond rounding
 

@@ -49,8 +49,6 @@ from tightrope.policies.rivals.identification import (
 from tightrope.policies.state import Array, State, rows
 from tightrope.problem import Task
 
-__all__ = ["IdentifyResolve"]
-
 LEAST = 1e-6  # of a limit: the promise when nothing is left of it
 
 

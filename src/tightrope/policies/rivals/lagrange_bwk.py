@@ -46,8 +46,6 @@ from tightrope.policies.parts.sampling import uniform
 from tightrope.policies.state import Array, State
 from tightrope.problem import Task
 
-__all__ = ["LagrangeBwK"]
-
 MOST_ROUNDS = 64  # before an arm is pulled
 
 

@@ -39,8 +39,6 @@ from tightrope.policies.state import Array, State, rows
 if TYPE_CHECKING:
     from tightrope.problem import Task
 
-__all__ = ["LinConKLUCB"]
-
 GRID = 128.0  # steps of log t per unit
 
 

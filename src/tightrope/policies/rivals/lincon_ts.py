@@ -36,8 +36,6 @@ from tightrope.policies.state import Array, State
 if TYPE_CHECKING:
     from tightrope.problem import Task
 
-__all__ = ["LinConTS"]
-
 
 @dataclass(frozen=True)
 class LinConTS(ChoicePolicy):

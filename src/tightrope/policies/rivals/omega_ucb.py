@@ -26,8 +26,6 @@ from tightrope.policies.parts.intervals import mean_and_width, untried, wilson_h
 from tightrope.policies.state import Array, NoScratch, State, rows
 from tightrope.problem import Task
 
-__all__ = ["OmegaUCB"]
-
 
 @dataclass(frozen=True)
 class OmegaUCB(ChoicePolicy):

@@ -64,8 +64,6 @@ from tightrope.policies.rivals.ucb_lp import Bounds
 from tightrope.policies.state import Array, State, rows
 from tightrope.problem import Known, Problem, Task
 
-__all__ = ["OptPessLP"]
-
 LEAST_COST = 1e-3  # smallest lower bound of a mean cost
 LEAST_SLACK = 1e-3  # smallest c_m - s_m that the bonus is divided by
 RATES = 3  # number of constants before the safe arm's rates

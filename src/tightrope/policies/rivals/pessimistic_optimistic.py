@@ -35,8 +35,6 @@ from tightrope.policies.parts.rates import net_rate_and_width, rate_and_width
 from tightrope.policies.state import Array, State, rows
 from tightrope.problem import Task
 
-__all__ = ["PessimisticOptimistic"]
-
 LEAST_SLACK = 1e-3  # used if no mixture keeps the limits, or only just
 # The assumed slack if the task declares none, relative to the tightest limit. Queues are divided by
 # it: a guess below the true slack costs reward, a guess above it breaks the limits for longer.

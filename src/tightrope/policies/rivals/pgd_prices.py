@@ -48,8 +48,6 @@ from tightrope.policies.parts.by_type import (
 from tightrope.policies.state import Array, State
 from tightrope.problem import Task
 
-__all__ = ["PGDPrices"]
-
 LARGEST_STEP = 1e6
 
 

@@ -31,8 +31,6 @@ from tightrope.policies.parts.words import as_flag
 from tightrope.policies.state import Array, State, rows
 from tightrope.problem import Task
 
-__all__ = ["PrimalDualBwK", "used_up"]
-
 INFINITY = math.inf
 
 

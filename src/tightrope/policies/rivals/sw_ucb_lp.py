@@ -45,8 +45,6 @@ from tightrope.policies.rivals.ucb_lp import Bounds
 from tightrope.policies.state import Array, State, rows
 from tightrope.problem import Task
 
-__all__ = ["SWUCBLP", "window_length"]
-
 
 @dataclass(frozen=True)
 class SWUCBLP(ChoicePolicy):

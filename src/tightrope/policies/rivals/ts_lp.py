@@ -30,8 +30,6 @@ from tightrope.policies.state import Array, State, rows
 if TYPE_CHECKING:
     from tightrope.problem import Task
 
-__all__ = ["TSLP", "Drawn", "draw"]
-
 LEAST = 1e-6  # smallest limit used when no allowance is left, relative to the original limit
 
 

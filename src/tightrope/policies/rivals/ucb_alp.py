@@ -44,8 +44,6 @@ from tightrope.policies.parts.sampling import coin
 from tightrope.policies.state import Array, State
 from tightrope.problem import Task
 
-__all__ = ["UCBALP"]
-
 LEAST, TINY = 1e-6, 1e-12  # the smallest limit if no allowance is left: of the limit, and of all
 
 

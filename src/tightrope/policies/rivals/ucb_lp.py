@@ -47,8 +47,6 @@ from tightrope.policies.parts.sampling import coin
 from tightrope.policies.state import Array, State
 from tightrope.problem import Task
 
-__all__ = ["UCBLP"]
-
 PUBLISHED = "published"
 LEAST_COST = 1e-3  # of a lower bound on a mean cost
 LARGEST_SHRINKAGE = 0.5  # largest value of the published epsilon
