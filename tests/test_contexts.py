@@ -16,6 +16,7 @@ from tightrope import (
     LyOn,
     Problem,
     Resolve,
+    Scales,
     Task,
     Types,
     oracle,
