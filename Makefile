@@ -20,11 +20,8 @@ paper: .venv/run  ## every figure and claim of the paper, into out/; resumes whe
 demo: .venv/demo  ## the service and its page with a simulated campaign; Ctrl-C ends it
 	$(BIN)/tightrope demo
 
-# In two runs: what is compiled stays in a worker's memory until it ends.
-KERNELS = tests/engine tests/kernels tests/corpus
 test: check  ## everything: style, types, layers, tests, doctests
-	$(BIN)/python -m pytest -q -n auto --dist loadgroup $(KERNELS)
-	$(BIN)/python -m pytest -q -n auto --dist loadgroup $(KERNELS:%=--ignore=%)
+	$(BIN)/python -m pytest -q -n auto --dist loadgroup
 
 # Old packages call what the newest of their own dependencies deprecate.
 test-lowest: .venv-lowest/dev  ## the tests on the lowest versions that pyproject.toml allows (Python 3.11)
