@@ -27,34 +27,13 @@ from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic
 
+from tightrope.compiled import faster  # noqa: F401 - changes numba
 from tightrope.compiled.keys import key_of, names_of
 from tightrope.errors import PolicyError
 from tightrope.interrupts import not_dropped
 
 COMPILE_ERRORS = (NumbaError, UnsupportedBytecodeError)  # the second does not derive from the first
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
-
-
-def _free_pass_managers() -> None:
-    """Let llvmlite free its pass managers, which numba makes for every function that it compiles.
-
-    llvmlite 0.50 defines the method that frees them, but a base class hides it with one that does
-    nothing. A pass manager takes 16 to 32 KB: half of what a process kept of each compilation.
-    """
-    with suppress(ImportError, AttributeError):  # an older version of llvmlite
-        from llvmlite.binding.ffi import ObjectRef
-        from llvmlite.binding.newpassmanagers import (
-            FunctionPassManager,
-            ModulePassManager,
-            NewPassManager,
-        )
-
-        for kind in (ModulePassManager, FunctionPassManager):
-            if kind._dispose is ObjectRef._dispose:
-                kind._dispose = NewPassManager._dispose
-
-
-_free_pass_managers()
 
 
 SMALL = 6  # functions of a part that is optimised by itself

@@ -37,6 +37,8 @@ from numba.extending import intrinsic, models, register_model
 from numba.np import arrayobj
 from numba.np.numpy_support import from_dtype
 
+from tightrope.compiled.faster import Plain
+
 WORD = ir.IntType(64)
 EIGHT = 8  # numbers in a slice
 
@@ -104,7 +106,7 @@ class Given:
 Part = Vector | Array | RecordPart | Number | Fixed | Given
 
 
-class VectorType(types.Type):  # type: ignore[misc]
+class VectorType(types.Type, Plain):  # type: ignore[misc]
     """The type of a vector."""
 
     def __init__(self, element: Any) -> None:
@@ -134,15 +136,21 @@ class RecordType(types.Type):  # type: ignore[misc]
     @property
     def fields(self) -> dict[str, tuple[Any, int]]:
         """The type of every field, and its number in the offsets."""
-        found, at = {}, self.first
-        leaf = types.Array(self.element, 1, "C") if self.arrays else VectorType(self.element)
-        for name, hint in get_type_hints(self.record, include_extras=True).items():
-            if get_origin(hint) is Annotated:
-                found[name], at = (leaf, at), at + 1
-            else:
-                found[name] = RecordType(hint, at, self.element, self.arrays), at
-                at += len(_flat(hint))
-        return found
+        return _fields(self.record, self.first, self.element, self.arrays)
+
+
+@cache
+def _fields(record: type, first: int, element: Any, arrays: bool) -> dict[str, tuple[Any, int]]:
+    """The fields of a :class:`RecordType`; numba asks for them whenever code reads one."""
+    found, at = {}, first
+    leaf = types.Array(element, 1, "C") if arrays else VectorType(element)
+    for name, hint in get_type_hints(record, include_extras=True).items():
+        if get_origin(hint) is Annotated:
+            found[name], at = (leaf, at), at + 1
+        else:
+            found[name] = RecordType(hint, at, element, arrays), at
+            at += len(_flat(hint))
+    return found
 
 
 @cache
