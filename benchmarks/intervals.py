@@ -5,13 +5,15 @@
     python -m benchmarks.intervals --problem campaign --grid 3 5 7    # two numbers
     python -m benchmarks.intervals --problem segments     # requests with types
     python -m benchmarks.intervals --error                # what the 101 points miss
+    python -m benchmarks.intervals --points 50 100 200 --grid   # finer points
     python -m benchmarks.intervals --coverage             # of the errors of a fit to a log
 
-Six problems over numbers in [0, 1], one over two numbers, and one with four types of requests.
-``interval`` is the policy with the interval (or the box); ``5``, ``10``, ``20`` and ``50`` is the
-policy with as many equally spaced arms along a side. For each: the reward in percent of the best
-stationary mixture over the interval, its standard error, and by how much the mean penalty exceeds
-the limit, in percent of the limit.
+Six problems over numbers in [0, 1], one (``wide``) in a small part of them, one over two numbers,
+and one with four types of requests.
+``interval`` is the policy with the interval (or the box), ``100 points`` with so many points of a
+side; ``5``, ``10``, ``20`` and ``50`` is the policy with as many equally spaced arms along a side.
+For each: the reward in percent of the best stationary mixture over the interval, its standard
+error, and by how much the mean penalty exceeds the limit, in percent of the limit.
 ``--steps``: pulls per problem, budget and policy, in at least four runs.
 """
 
@@ -43,13 +45,14 @@ from tightrope import (
 )
 from tightrope.data.log import Log
 from tightrope.data.points import over_points
+from tightrope.optimum.pi_star import oracle_of_arms
 from tightrope.problem import Box
 from tightrope.statistics import NORMAL_95
 
 __all__ = ["PROBLEMS", "Row", "measured", "on_grid", "over_interval", "save"]
 
 WHOLE = "interval"  # the policy with the interval, in tables
-FINE = {1: 1001, 2: 61}  # points of a side for the best mixture
+POINTS = " points"  # and with so many points
 
 GRIDS = (5, 10, 20, 50)
 PRICES = 12  # equally likely prices that stand for a uniform one
@@ -122,6 +125,11 @@ def flat(number: float) -> Arm:
     return Arm("flat", Constant(1), Bernoulli(0.4), Bernoulli(0.08))
 
 
+def wide(number: float) -> Arm:
+    """As pricing, all of it in an eleventh of the interval."""
+    return pricing(min(11.0 * number, 1.0))
+
+
 def campaign(price: float, effort: float) -> Arm:
     """As pricing; more effort sells more, up to a point, and annoys."""
     sold = (0.3 + 1.4 * effort * (1.0 - 0.5 * effort)) / (1.0 + math.exp(9.0 * (price - 0.65)))
@@ -152,10 +160,11 @@ PROBLEMS = {
     "step": Case(step, Limit(0.1, per="pull")),
     "flat": Case(flat, Limit(0.1, per="pull")),
 }
+TOO_WIDE = {"wide": Case(wide, Limit(0.06, per="pull"))}
 IN_A_BOX = {"campaign": Case(campaign, Limit(0.06, per="pull"), sides=2)}
 SHARES = {"student": 4, "family": 3, "single": 2, "firm": 1}
 WITH_TYPES = {"segments": Case(segment, Limit(0.04, per="pull"), types=SHARES)}
-CASES = PROBLEMS | IN_A_BOX | WITH_TYPES
+CASES = PROBLEMS | TOO_WIDE | IN_A_BOX | WITH_TYPES
 
 
 def over_interval(case: Case, points: int | None = None) -> Problem:
@@ -179,7 +188,7 @@ def on_grid(case: Case, count: int) -> Problem:
 @cache
 def best_rate(name: str) -> float:
     """The reward rate of the best mixture over the interval."""
-    return oracle(over_interval(CASES[name], FINE[CASES[name].sides])).reward_rate
+    return oracle(over_interval(CASES[name])).reward_rate
 
 
 @dataclass(frozen=True)
@@ -199,7 +208,10 @@ class Row:
 def measured(name: str, budget: float, arms: str, steps: int, policy: str = "resolve") -> Row:
     """The mean over runs."""
     case, best = CASES[name], best_rate(name)
-    problem = over_interval(case) if arms == WHOLE else on_grid(case, int(arms))
+    if arms == WHOLE or arms.endswith(POINTS):
+        problem = over_interval(case, None if arms == WHOLE else int(arms.removesuffix(POINTS)))
+    else:
+        problem = on_grid(case, int(arms))
     runs, chosen = int(min(max(steps / budget, FEWEST), MOST)), parse_policy(policy)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -223,7 +235,8 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--policy", default="resolve")
     parser.add_argument("--budget", type=float, nargs="+", default=[1e3, 1e4, 1e5])
     parser.add_argument("--problem", nargs="+", default=list(PROBLEMS), choices=list(CASES))
-    parser.add_argument("--grid", nargs="+", default=[str(k) for k in GRIDS])
+    parser.add_argument("--grid", nargs="*", default=[str(k) for k in GRIDS])
+    parser.add_argument("--points", nargs="+", type=int, default=[])
     parser.add_argument("--steps", type=int, default=200_000)
     parser.add_argument("--csv")
     parser.add_argument("--error", action="store_true")
@@ -260,21 +273,23 @@ def save(rows: Sequence[Row], path: str) -> None:
 def _rows(given: argparse.Namespace) -> Iterator[Row]:
     for budget in given.budget:
         for name in given.problem:
-            for arms in (WHOLE, *given.grid):
+            whole = [f"{one}{POINTS}" for one in given.points] or [WHOLE]
+            for arms in (*whole, *given.grid):
                 row = measured(name, budget, arms, given.steps, given.policy)
                 earned = f"{row.earned:6.2f} +- {row.error:4.2f} % of the best"
                 above = f"{row.above:+6.2f} +- {row.above_error:4.2f} % of the limit"
-                print(f"{name:>13} {budget:8g} {arms:>8} {earned}, {above}", flush=True)
+                print(f"{name:>13} {budget:8g} {arms:>10} {earned}, {above}", flush=True)
                 yield row
 
 
 def _print_errors(names: Sequence[str]) -> None:
-    """What the default grid misses: found with a fine grid, and the bound that ``oracle`` gives."""
+    """What the default grid's points miss of the best mixture of any numbers, and its error."""
     for name in names:
-        found = oracle(over_interval(CASES[name]))
-        missed = 100.0 * (1.0 - found.reward_rate / best_rate(name))
+        problem = over_interval(CASES[name])
+        points, found = oracle_of_arms(problem).reward_rate, oracle(problem)
+        missed = 100.0 * (1.0 - points / found.reward_rate)
         bound = 100.0 * (found.error or 0.0) / found.reward_rate
-        print(f"{name:>13} misses {missed:.4f} % of the best, at most {bound:.4f} %")
+        print(f"{name:>13} misses {missed:.4f} % of the best, which is exact to {bound:.1e} %")
 
 
 def _print_coverage(names: Sequence[str]) -> None:

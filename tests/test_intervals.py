@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+import re
+from dataclasses import replace
+from functools import cache
+
 import numpy as np
 import pytest
 
-from benchmarks.intervals import PROBLEMS, SALE, over_interval
+from benchmarks.intervals import PROBLEMS, SALE, on_grid, over_interval
 from tightrope import (
     Arm,
     Bernoulli,
@@ -19,6 +25,7 @@ from tightrope import (
     Scales,
     Task,
     TwoPoint,
+    load_problem,
     open_campaign,
     oracle,
     simulate,
@@ -26,6 +33,7 @@ from tightrope import (
 from tightrope.engine import python, single
 from tightrope.engine.planning import plan_jobs
 from tightrope.errors import CoarseGridWarning, InputError, ProblemError, ReportError
+from tightrope.optimum.pi_star import oracle_of_arms
 from tightrope.policies import UniformRandom
 from tightrope.problem import Box, holds_task, table_of
 
@@ -151,33 +159,118 @@ def test_points_that_give_no_curve_are_refused(arms, line):
 # --- the best mixture -----------------------------------------------------------------------------
 
 
-def test_the_best_bid_of_a_second_price_auction_has_a_closed_form():
+@pytest.mark.parametrize("limit", [1.2, 1.23, 1.2345678])
+@pytest.mark.parametrize("points", [23, 101])
+def test_the_best_bid_of_a_second_price_auction_has_a_closed_form(limit, points):
     # The mean payment of a bid b is b^2 / 2, of which SALE b sales: b = 2 SALE L costs L a sale.
-    case = PROBLEMS["second price"]
-    best = oracle(over_interval(case))
-    bid = 2 * SALE * case.limit.number
-    assert best.arm_names[int(np.argmax(best.pull_share))] == f"{bid:g}"
-    assert best.reward_rate == pytest.approx(SALE * bid)
-    assert best.penalty_rate[0] == pytest.approx(case.limit.number)
+    case = replace(PROBLEMS["second price"], limit=Limit(limit, per="reward"))
+    best, bid = oracle(over_interval(case, points)), 2 * SALE * limit
+    assert list(best.numbers) == pytest.approx([bid] * len(best.numbers), abs=1e-3)
+    assert np.dot(list(best.numbers), list(best.numbers.values())) == pytest.approx(bid, abs=1e-6)
+    assert -1e-12 <= SALE * bid - best.reward_rate <= best.error < 1e-7
+    assert best.penalty_rate[0] == pytest.approx(limit)
+
+
+@cache
+def fine_grid(name):
+    """The best rate of 10,001 separate arms."""
+    return oracle(on_grid(PROBLEMS[name], 10_001)).reward_rate
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("points", [23, 101])
+def test_the_best_mixture_of_any_numbers_is_that_of_a_fine_grid(name, points):
+    best = oracle(over_interval(PROBLEMS[name], points))
+    assert len(best.numbers) <= 2
+    assert sum(best.numbers.values()) == pytest.approx(1)
+    assert best.reward_rate == pytest.approx(fine_grid(name), rel=2e-7)
+    assert fine_grid(name) - best.reward_rate <= best.error < 5e-7
 
 
 @pytest.mark.parametrize("name", ["second price", "first price", "pricing", "dose"])
-@pytest.mark.parametrize("points", [23, 38, 101])
-def test_the_error_bounds_what_a_finer_grid_finds(name, points):
-    coarse = oracle(over_interval(PROBLEMS[name], points))
-    fine = oracle(over_interval(PROBLEMS[name], 2001))
-    assert coarse.error is not None
-    assert 0.0 <= fine.reward_rate - coarse.reward_rate <= coarse.error
+def test_without_its_function_a_problem_has_the_error_of_its_points(name):
+    problem = over_interval(PROBLEMS[name], 23)
+    sent = pickle.loads(pickle.dumps(problem))
+    assert sent == problem
+    best = oracle(sent)
+    assert set(best.numbers) <= set(problem.space.axes[0])
+    assert best.reward_rate == oracle_of_arms(problem).reward_rate
+    assert 0.0 <= fine_grid(name) - best.reward_rate <= best.error
+
+
+def rewarded(curve, space=None):
+    def arm(*numbers):
+        return Arm("x", Constant(1), Bernoulli(curve(*numbers)))
+
+    return Problem(space or Interval(0, 1), arm=arm, limit=None)
+
+
+TOP = 0.6234567
+CURVES = {
+    "smooth": (lambda x: 0.9 - (x - TOP) ** 2, 0.9),
+    "kink": (lambda x: 0.9 - abs(x - TOP), 0.9),
+    "up to a jump": (lambda x: x if x < TOP else 0.0, TOP),
+    "from a jump": (lambda x: 0.0 if x < TOP else 1.0 - x, 1.0 - TOP),
+    "two peaks": (lambda x: max(0.8 - 9 * abs(x - 0.2), 0.9 - 9 * abs(x - TOP), 0), 0.9),
+    "narrow": (lambda x: np.exp(-(((x - TOP) / 0.02) ** 2)), 1.0),
+}
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_the_best_number_is_found_between_the_points(name):
+    curve, most = CURVES[name]
+    best = oracle(rewarded(curve))
+    [number] = best.numbers
+    assert number == pytest.approx(TOP, abs=2e-4)
+    assert 0.0 <= most - best.reward_rate <= best.error + 1e-9
+    assert best.error < 2e-7
+    assert best.pull_share[62] == 1.0  # it counts for the nearest point
+
+
+def test_the_best_numbers_of_a_box_are_found():
+    box = Box({"a": (0, 1), "b": (0, 2)}, points=7)
+    best = oracle(
+        rewarded(lambda a, b: 0.9 - (a - 0.31) ** 2 / 2 - (b - 1.17) ** 2 * (1 + a) / 9, box)
+    )
+    [numbers] = best.numbers
+    assert numbers == pytest.approx((0.31, 1.17), abs=1e-3)
+    assert 0.0 <= 0.9 - best.reward_rate <= best.error < 2e-7
+
+
+def test_two_limits_take_three_numbers_at_most():
+    def arm(x):
+        bad = [Bernoulli(x * x / 2), Bernoulli((1 - x) ** 3 / 2)]
+        return Arm("x", Constant(1), Bernoulli(x * (1.2 - x)), bad)
+
+    limit = (Limit(0.1, per="pull"), Limit(0.1, per="pull"))
+    best = oracle(Problem(Interval(0, 1, points=23), arm=arm, limit=limit))
+    arms = [replace(arm(x), name=f"{x:.4f}") for x in np.linspace(0, 1, 10_001).tolist()]
+    assert len(best.numbers) <= 3
+    assert best.reward_rate == pytest.approx(oracle(Problem(arms, limit=limit)).reward_rate)
+
+
+def test_the_shell_prints_the_numbers_and_the_error(shell, tmp_path):
+    path = tmp_path / "dose.toml"
+    arms = {0: clicks(0.5), 1.234: clicks(3), 5: clicks(1)}
+    Problem(BIDS, arm=arms, limits={"bad": Limit(0.2, per="pull")}).save(path)
+    text = shell("oracle", str(path))[1]
+    assert re.search(r"1\.234 +1\.0000", text)
+    assert re.search(r"other numbers earn more by at most: \d", text)
+    row = json.loads(shell("oracle", str(path), "--json")[1])
+    [number] = row["numbers"]
+    assert number == {"value": pytest.approx(1.234), "pull_share": 1.0}
+    assert row["reward_rate"] == pytest.approx(0.3)
+    assert 0.0 <= row["error"] < 1e-6
+    assert "other numbers at most" in oracle(load_problem(str(path)))._repr_html_()
 
 
 def test_a_grid_that_is_too_coarse_for_a_peak_is_named():
     def narrow(x):
-        return Arm("x", Constant(1), Bernoulli(np.exp(-(((x - 0.335) / 0.004) ** 2))))
+        return np.exp(-(((x - 0.335) / 0.004) ** 2))
 
     with pytest.warns(CoarseGridWarning, match="points = 101: numbers between the points may earn"):
-        coarse = oracle(Problem(Interval(0, 1), arm=narrow, limit=None))
-    assert coarse.reward_rate < 0.3
-    assert oracle(Problem(Interval(0, 1, points=1001), arm=narrow, limit=None)).reward_rate == 1
+        assert oracle(rewarded(narrow)).reward_rate == pytest.approx(1)
+    assert oracle(rewarded(narrow, Interval(0, 1, points=1001))).reward_rate == 1
 
 
 def test_between_linear_points_no_number_is_better():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from benchmarks.intervals import CASES, SALE, over_interval, second_price
+from benchmarks.intervals import CASES, SALE, on_grid, over_interval, second_price
 from tests.policies.test_smooth import basis, prior
 from tightrope import (
     Arm,
@@ -97,21 +97,28 @@ def test_the_best_bids_of_two_second_price_auctions_have_a_closed_form():
 
         return arm
 
-    space = Interval(0.0, 1.0, name="bid", points=401)
+    space = Interval(0.0, 1.0, name="bid", points=31)
     curves = {"rare": auction(1.0), "often": auction(2.0)}
     limits = {"dollars": Limit(0.8, per="reward")}
     best = oracle(Problem(space, arm=curves, contexts={"rare": 3, "often": 1}, limits=limits))
     for name, share in (("rare", 1.0), ("often", 2.0)):
-        bid = float(np.dot(best.shares_by_type[name], space.axes[0]))
-        assert bid == pytest.approx(2.0 * SALE * share * 0.8, abs=0.005)
-    assert 0.0 <= best.error < 1e-4
+        bids = best.numbers_by_type[name]
+        bid = float(np.dot(list(bids), list(bids.values())))
+        assert bid == pytest.approx(2.0 * SALE * share * 0.8, abs=1e-3)
+    assert 0.0 <= best.error < 1e-6
+    shares = [best.numbers_by_type[name] for name in ("rare", "often")]
+    total = {
+        bid: 0.75 * shares[0].get(bid, 0) + 0.25 * shares[1].get(bid, 0) for bid in best.numbers
+    }
+    assert best.numbers == pytest.approx(total)
 
 
 @pytest.mark.parametrize("points", [11, 21])
-def test_the_error_bounds_what_a_finer_grid_finds(points):
-    coarse = oracle(over_interval(CASES["segments"], points))
-    fine = oracle(over_interval(CASES["segments"], 401)).reward_rate
-    assert coarse.reward_rate <= fine <= coarse.reward_rate + coarse.error
+def test_the_best_mixture_of_any_numbers_is_that_of_a_fine_grid(points):
+    best = oracle(over_interval(CASES["segments"], points))
+    fine = oracle(on_grid(CASES["segments"], 1001)).reward_rate
+    assert fine * (1 - 1e-8) <= best.reward_rate <= fine * (1 + 1e-5)
+    assert best.error < 1e-6
 
 
 def test_equal_types_have_the_best_mixture_of_one():
@@ -120,6 +127,8 @@ def test_equal_types_have_the_best_mixture_of_one():
     two = oracle(Problem(BIDS, arm=same, contexts=SHARES, limits=LIMITS))
     assert two.reward_rate == pytest.approx(one.reward_rate)
     assert two.error == pytest.approx(one.error)
+    assert two.numbers == one.numbers
+    assert two.numbers_by_type == {"day": one.numbers, "night": one.numbers}
     assert two.by_type.shape == (2, 11)
 
 

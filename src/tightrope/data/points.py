@@ -10,7 +10,6 @@ numbers of the grid, J points, C outcomes.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -18,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.callers import warn_caller
 from tightrope.data.log import Log, has_features
 from tightrope.errors import InputError, LogWarning
 from tightrope.problem import Arm, Interval, Problem, Space
@@ -105,7 +105,7 @@ def _warn_of_ends(space: Interval, seen: Floats) -> None:
     ends += [f"above {seen[-1]:g}"] if space.high - seen[-1] > width else []
     if ends:
         text = f"{space.name}: no rows {' or '.join(ends)}; there the nearest rows are drawn"
-        warnings.warn(text, LogWarning, stacklevel=5)
+        warn_caller(text, LogWarning)
 
 
 def _best_groups(log: Log, numbers: Floats) -> Places:

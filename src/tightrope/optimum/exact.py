@@ -55,6 +55,7 @@ from tightrope.optimum.pi_star import best_arms, best_phases, least_excess, limi
 from tightrope.optimum.requests import BOUNDS, best_of_requests
 from tightrope.problem import Moments, Problem, require_unchanging
 from tightrope.problem.mixtures import BestMixture, best_mixture, bounded_total, conflict
+from tightrope.problem.ready import as_problem
 from tightrope.problem.values import Floats, Integers
 
 CELLS = 64  # cells of the first grid, up to the largest cost
@@ -68,7 +69,7 @@ MOST_PERIOD = 16  # longest period, in units of the largest cost
 
 
 @also_called("budgets", "budget")
-def optimum(problem: Problem, budget: float) -> float:
+def optimum(problem: str | Problem, budget: float) -> float:
     """OPT(B), in units of reward; InfeasibleError if no policy keeps the limits at this budget.
 
     The relative error is at most 1e-9 if all costs are multiples of one step, otherwise about 1e-6.
@@ -84,6 +85,7 @@ def optimum(problem: Problem, budget: float) -> float:
     >>> round(optimum(Problem([bold, careful], limit=0.8), 1000), 9)
     1300.5
     """
+    problem = as_problem(problem)
     problem.normal_budget(budget)
     problem, _ = problem.at(float(budget)).distinct
     if problem.features is not None:

@@ -21,16 +21,15 @@ arms are then sums over the types.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
-from numpy.lib.stride_tricks import sliding_window_view
 
 from tightrope.callers import also_called, warn_caller
 from tightrope.errors import CoarseGridWarning, InfeasibleError, ProblemError, nearest
+from tightrope.optimum.numbers import RefinedGrid
 from tightrope.optimum.requests import BOUNDS, PolicyMixture, best_of_requests
 from tightrope.problem import Moments, Problem, Space, require_unchanging
 from tightrope.problem.mixtures import (
@@ -41,12 +40,14 @@ from tightrope.problem.mixtures import (
     program,
 )
 from tightrope.problem.mixtures_by_type import careful_rates
+from tightrope.problem.ready import as_problem
+from tightrope.problem.spaces import Value
 from tightrope.problem.values import Floats
 from tightrope.showing import html_of
 
 PHASES_SHOWN = 2  # most phases named in a message
 HALVINGS = 50  # of an interval, until its ends agree
-COARSE = 0.1  # of the best reward: an error from which a grid is too coarse
+COARSE = 0.1  # of the best reward of a grid's points: what it may miss before it is too coarse
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,9 +59,11 @@ class Oracle:
     and ``cost_share`` [K] sum to 1.
     ``arm_names`` [K] and ``limit_names`` [M] are the problem's. If requests have T types,
     ``by_type`` [T, K] has the pull shares for each type, which sum to 1; ``type_names`` [T].
-    If the arms are points of an interval or a box, ``error`` is by how much the best mixture over
-    all its numbers may exceed ``reward_rate``; see ``oracle``. If requests have features, ``bound``
-    names the upper bound: "clairvoyant", "linear" or "blind".
+    Over an interval or a box, ``numbers`` has the share of pulls of each number of the mixture, and
+    ``numbers_by_type`` those for each type. A number between the points counts for the nearest one
+    in the shares [K]. ``error`` is by how much a mixture of other numbers may exceed
+    ``reward_rate``; see ``oracle``.
+    If requests have features, ``bound`` names the upper bound: "clairvoyant", "linear" or "blind".
 
     >>> from tightrope import oracle, ready_problem
     >>> best = oracle(ready_problem("paper"))
@@ -79,6 +82,8 @@ class Oracle:
     type_names: tuple[str, ...] = field(default=(), repr=False)
     error: float | None = field(default=None, repr=False)
     bound: str = field(default="", repr=False)
+    numbers: Mapping[Value, float] = field(default_factory=dict, repr=False)
+    numbers_by_type: Mapping[str, Mapping[Value, float]] = field(default_factory=dict, repr=False)
 
     @property
     def shares_by_type(self) -> dict[str, list[float]]:
@@ -102,17 +107,20 @@ class PhaseMixtures:
 
 
 @also_called("budgets", "budget")
-def oracle(problem: Problem, budget: float | None = None, *, bound: str | None = None) -> Oracle:
+def oracle(
+    problem: str | Problem, budget: float | None = None, *, bound: str | None = None
+) -> Oracle:
     """The best stationary policy of a problem; InfeasibleError if no mixture keeps the limits.
 
-    ProblemError if the arms change; then use the oracle of each of ``problem.phases``. ``budget``
-    is needed only for limits in total. With contexts, the policy sees the type of each request.
+    A text names a ready problem or a file. ProblemError if the arms change; then use the oracle of
+    each of ``problem.phases``. ``budget`` is needed only for limits in total. With contexts, the
+    policy sees the type of each request.
 
-    Over an interval or a box, the mixture is one of the grid's points. Where means are linear
-    between the points, no other number does better: a number between two points is as good as a
-    mixture of them. Otherwise ``error`` bounds what is missed, if the curves are smooth: it follows
-    from their second differences and the multipliers. A ``CoarseGridWarning`` names an error above
-    a tenth of the reward rate.
+    Over an interval or a box, the mixture is one of any numbers: the grid is refined where another
+    number may be better (``optimum.numbers``). ``error`` bounds what is missed, if the curves are
+    smooth but for kinks and jumps. Where nothing says what holds between the points, as in a table,
+    the mixture is one of the points. ``optimum`` and policies use the points alone: a
+    ``CoarseGridWarning`` says if these may miss more than a tenth of their best reward rate.
 
     If requests have features, ``bound`` says what the policy knows of a row: "clairvoyant", every
     arm's outcome (default); "linear", what linear models of the features expect; "blind", nothing.
@@ -122,23 +130,67 @@ def oracle(problem: Problem, budget: float | None = None, *, bound: str | None =
     >>> best.pull_share.round(4).tolist(), [round(value, 6) for value in best.multiplier]
     ([0.3913, 0.6087], [1.0])
     """
+    problem = as_problem(problem)
     if problem.features is not None:
         return _with_features(at_budget(problem, budget), bound or BOUNDS[0])
     if bound is not None:
         raise ProblemError(f"bound = {bound!r}: must be None for a problem without features")
+    if problem.space is None:
+        return oracle_of_arms(problem, budget)
     there, merged = at_budget(problem, budget).distinct
-    mixture, cost_share = best_arms(there), np.zeros(len(there.row_moments.cost))
-    cost_share[mixture.members] = mixture.weights
-    best = _in_units(there, cost_share, mixture.multiplier)
-    if problem.space is not None:
-        error = _error(there, problem.space, mixture)
-        if problem.space.side_count == 1 or not problem.row_count:  # noise of cells is no bend
-            _warn_coarse(problem.space, best.reward_rate, error)
-        best = replace(best, error=error)
+    points = best_arms(there)
+    known = RefinedGrid(there, problem.space)
+    mixture, error = known.best()
+    unit = problem.scales.reward / problem.scales.cost
+    if known.curves or not problem.row_count:  # the noise of rows is no bend
+        _warn_coarse(problem.space, points.reward * unit, (mixture.reward + error) * unit)
+    best = replace(_in_units(there, mixture, known.moments), error=error * unit)
+    return _typed(problem, _on_grid(best, problem.space, known), merged)
+
+
+def oracle_of_arms(problem: Problem, budget: float | None = None) -> Oracle:
+    """As ``oracle``; over an interval or a box, of the points of its grid."""
+    if problem.features is not None:
+        return oracle(problem, budget)
+    there, merged = at_budget(problem, budget).distinct
+    return _typed(problem, _in_units(there, best_arms(there)), merged)
+
+
+def _typed(problem: Problem, best: Oracle, merged: Sequence[int]) -> Oracle:
+    """The oracle of merged types, for all types."""
     if problem.contexts is None:
         return best
+    names = tuple(problem.shares)
     by_type = best.pull_share[np.newaxis] if best.by_type is None else best.by_type
-    return replace(best, by_type=by_type[merged], type_names=tuple(problem.shares))
+    each = list(best.numbers_by_type.values()) or [best.numbers]
+    numbers = (
+        {name: each[at] for name, at in zip(names, merged, strict=True)} if best.numbers else {}
+    )
+    return replace(best, by_type=by_type[merged], type_names=names, numbers_by_type=numbers)
+
+
+def _on_grid(best: Oracle, space: Space, known: RefinedGrid) -> Oracle:
+    """The oracle of known points as one of the grid's, with the numbers of the mixture."""
+
+    def fold(shares: Floats) -> Floats:
+        return np.bincount(known.nearest, shares, len(space)).astype(np.float64)
+
+    def numbers(shares: Floats) -> dict[Value, float]:
+        order = sorted(np.flatnonzero(shares).tolist(), key=known.points.__getitem__)
+        return {space.as_value(known.points[k]): float(shares[k]) for k in order}
+
+    by_type, each = best.by_type, {}
+    if by_type is not None:
+        each = dict(zip(best.type_names, map(numbers, by_type), strict=True))
+        by_type = np.array(list(map(fold, by_type)))
+    return replace(
+        best,
+        pull_share=_fixed(fold(best.pull_share)),
+        cost_share=_fixed(fold(best.cost_share)),
+        by_type=by_type,
+        numbers=numbers(best.pull_share),
+        numbers_by_type=each,
+    )
 
 
 def _with_features(problem: Problem, bound: str) -> Oracle:
@@ -183,38 +235,11 @@ def _why_no_request(problem: Problem) -> str:
     )
 
 
-def _error(problem: Problem, space: Space, best: BestMixture) -> float:
-    """By how much a number between the points may beat the best mixture, in the user's units.
-
-    At the multipliers lambda and the reward rate V, h = R - lambda (Y - c X) - V X of a pull is at
-    most 0 at every point. Between two points h exceeds its interpolation by at most an eighth of
-    its second difference, if the curves are smooth; a pull with h > 0 gains at most h / X. With
-    types, the gain is the largest mean of h over that of X that any choice for each type has.
-    """
-    moments = problem.row_moments
-    above = moments.reward_rate - (moments.penalty_rate - moments.limits) @ best.multiplier
-    shares = np.ones(1) if moments.shares is None else moments.shares
-    shape = (len(shares), *(space.points or 0,) * space.side_count)
-    value = ((above - best.reward) * moments.cost).reshape(shape)
-    bulge = np.zeros(shape)
-    for side in range(1, 1 + space.side_count):
-        bent = np.maximum(-np.diff(value, 2, axis=side), 0.0)
-        wide = [(2, 2) if one == side else (0, 0) for one in range(1 + space.side_count)]
-        near = np.pad(bent, wide, mode="edge")  # a cell's ends, and theirs
-        bulge += sliding_window_view(near, 3, axis=side).max(axis=-1) / 8.0
-    most, cost = (one.reshape(len(shares), -1) for one in (value + bulge, moments.cost))
-    gain, found = -math.inf, 0.0
-    while found > gain:  # Newton's method; it rises to the root
-        gain, chosen = found, (np.arange(len(shares)), (most - found * cost).argmax(axis=1))
-        found = float(shares @ most[chosen]) / float(shares @ cost[chosen])
-    return max(gain, 0.0) * problem.scales.reward / problem.scales.cost
-
-
-def _warn_coarse(space: Space, best: float, error: float) -> None:
+def _warn_coarse(space: Space, best: float, most: float) -> None:
     """Warn if the points may miss much of the best reward."""
-    if error > COARSE * best:
-        text = f"points = {space.points}: numbers between the points may earn {error:.3g} more than"
-        text += f" {best:.3g}, the best rate of the points; {space!r} needs more points"
+    if most - best > COARSE * best:
+        text = f"points = {space.points}: numbers between the points may earn {most:.3g}; the best"
+        text += f" rate of the points is {best:.3g}, so {space!r} needs more points"
         warn_caller(text, CoarseGridWarning)
 
 
@@ -240,18 +265,26 @@ def oracle_of_phases(problem: Problem) -> list[Oracle]:
     if best is None:
         raise InfeasibleError(_why_phases_infeasible(problem))
     return [
-        _in_units(phase.problem, shares, best.multiplier)
+        _of_shares(phase.problem, shares, best.multiplier, phase.problem.row_moments)
         for phase, shares in zip(problem.phases, best.shares, strict=True)
     ]
 
 
-def _in_units(problem: Problem, cost_share: Floats, multiplier: Floats) -> Oracle:
+def _in_units(problem: Problem, best: BestMixture, moments: Moments | None = None) -> Oracle:
+    """An oracle in the user's units; ``moments``: of the rows, by default those of the arms."""
+    moments = moments or problem.row_moments
+    cost_share = np.zeros(len(moments.cost))
+    cost_share[best.members] = best.weights
+    return _of_shares(problem, cost_share, best.multiplier, moments)
+
+
+def _of_shares(
+    problem: Problem, cost_share: Floats, multiplier: Floats, moments: Moments
+) -> Oracle:
     """An oracle in the user's units, from rows' shares of cost and normalised prices [M]."""
-    moments = problem.row_moments
     per_cost = cost_share / moments.cost
-    pulls, costs = (
-        x.reshape(-1, problem.arm_count) for x in (per_cost / per_cost.sum(), cost_share)
-    )
+    types = max(len(problem.shares), 1)
+    pulls, costs = (x.reshape(types, -1) for x in (per_cost / per_cost.sum(), cost_share))
     by_type = None if problem.contexts is None else pulls / pulls.sum(axis=1, keepdims=True)
     with np.errstate(all="ignore"):
         penalty_rate = (per_cost @ moments.penalty) / (per_cost @ moments.base)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.errors import PolicyError
-from tightrope.optimum.pi_star import oracle
+from tightrope.optimum.pi_star import oracle_of_arms
 from tightrope.policies.base import Constants, IndexPolicy, InformedPolicy, Setup, limits_of
 from tightrope.policies.parts.words import arm_number, as_arm
 from tightrope.problem import Problem, Task, require_unchanging
@@ -86,7 +86,7 @@ class Stationary(_Odds, InformedPolicy):
                 error=PolicyError,
                 instead="; state the shares",
             )
-            return np.asarray(oracle(known.blind).pull_share, float)
+            return np.asarray(oracle_of_arms(known.blind).pull_share, float)
         self.require(
             "shares",
             f"{known.arm_count} numbers, one per arm",

@@ -72,9 +72,14 @@ class ByType:
         """The moments of every row, ``type * K + arm``; those of the arms without contexts."""
         return cast("Problem", self).moments if self.contexts is None else self.row_moments_of()
 
-    def row_moments_of(self, told: Iterable[Any] | None = None) -> Moments:
-        """The moments of rows with other means of reported outcomes: [K, C], for each type."""
-        parts = self._means_by_type(told)
+    def row_moments_of(
+        self, told: Iterable[Any] | None = None, arms: npt.ArrayLike | None = None
+    ) -> Moments:
+        """The moments of rows with other means of reported outcomes: [K, C], for each type.
+
+        ``arms``: as for ``moments_of``.
+        """
+        parts = self._means_by_type(told, arms)
         if self.contexts is None:
             return self._moments(part[0] for part in parts)
         return self._moments(map(np.concatenate, parts), np.array(list(self.shares.values())))
@@ -98,15 +103,15 @@ class ByType:
         found = self.moments_of(rows.reshape(-1, rows.shape[2]))
         return replace(found, shares=np.full(len(rows), 1.0 / len(rows)))
 
-    def moments_of(self, told: npt.ArrayLike) -> Moments:
+    def moments_of(self, told: npt.ArrayLike, arms: npt.ArrayLike | None = None) -> Moments:
         """The moments of arms with other means [K, C] of reported outcomes, in the user's units.
 
-        Those of several requests, [n * K], for means of each.
+        ``arms``: which arm each line is of; by default all arms in turn, of one or more requests.
         """
         problem = cast("Problem", self)
         means = np.asarray(told, np.float64) / problem.told_scales
-        each = (len(means) // problem.arm_count, 1)
-        columns, constants = (np.tile(one, each) for one in problem.columns)
+        which = np.arange(len(means)) % problem.arm_count if arms is None else np.asarray(arms)
+        columns, constants = (one[which] for one in problem.columns)
         found = np.take_along_axis(means, np.maximum(columns, 0), axis=1)
         penalties = np.where(columns < 0, constants, found)[:, 2:].copy()
         return self._moments((means[:, 0].copy(), means[:, 1].copy(), penalties))
@@ -131,11 +136,13 @@ class ByType:
         shares = list(self.shares.values())
         return self._moments(np.tensordot(shares, each, 1) for each in self._means_by_type())
 
-    def _means_by_type(self, told: Iterable[Any] | None = None) -> list[list[Floats]]:
+    def _means_by_type(
+        self, told: Iterable[Any] | None = None, arms: npt.ArrayLike | None = None
+    ) -> list[list[Floats]]:
         """The mean costs, rewards and penalties, each by type, from those that are reported."""
         plain, names = self.by_type[0], ("cost", "reward", "penalty")
         given = map(means_of, self.typed.values()) if told is None else told
-        found = [plain.moments_of(one) for one in given]
+        found = [plain.moments_of(one, arms) for one in given]
         return [[getattr(one, name) for one in found] for name in names]
 
     def _moments(self, means: Iterable[Floats], shares: Floats | None = None) -> Moments:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -25,7 +26,26 @@ if TYPE_CHECKING:
 Curve = Callable[..., Arm] | Mapping[Any, Arm]
 
 
-class PointArms(tuple[Arm, ...]):
+class CurveArms(tuple[Arm, ...]):
+    """The arms of a grid, [K], and their ``curve``: the arm of any numbers, for the oracle.
+
+    A copy or another process has the arms alone: not every function can be sent.
+    """
+
+    curve: Callable[..., Arm]
+
+    @classmethod
+    def along(cls, arms: Sequence[Arm], curve: Callable[..., Arm]) -> CurveArms:
+        """The arms of the grid, and the function that they come from."""
+        made = cls(arms)
+        made.curve = curve
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (tuple(self),)
+
+
+class PointArms(CurveArms):
     """The arms of a grid, [K], and those given at some ``points``, each named after its place."""
 
     points: tuple[Arm, ...]
@@ -35,7 +55,11 @@ class PointArms(tuple[Arm, ...]):
         """The arms of the grid and of the points."""
         made = cls(arms)
         made.points = tuple(points)
+        made.curve = partial(_interpolated, [float(one.name) for one in points], made.points)
         return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PointArms.of, (tuple(self), self.points)
 
 
 def stated_arms(arms: Sequence[Arm]) -> Sequence[Arm]:
@@ -56,7 +80,7 @@ def arms_over(space: Space, arm: object) -> tuple[Arm, ...]:
     for name, one in zip(space.arms, found, strict=True):
         if not isinstance(one, Arm):
             raise ProblemError(f"arm at {name}: {shown(one)} must be an Arm")
-    return _named(space, found)
+    return CurveArms.along(_named(space, found), arm)
 
 
 def curves_by_type(space: Space, arm: object, contexts: object) -> Any:
@@ -79,6 +103,9 @@ def ordered_arms(arms: Sequence[Arm], task: Task) -> Sequence[Arm]:
     ordered = in_order(arms, task)
     if isinstance(arms, PointArms):
         return PointArms.of(ordered, [one.in_order(task) for one in arms.points])
+    if isinstance(arms, CurveArms):
+        curve = arms.curve
+        return CurveArms.along(ordered, lambda *numbers: curve(*numbers).in_order(task))
     return ordered
 
 
@@ -90,7 +117,10 @@ def _between(space: Space, given: Mapping[Any, Arm]) -> tuple[Arm, ...]:
     """Arms at some points of an interval, interpolated; in a box, all points must be given."""
     places = _places(space, given)
     if len(places) == len(space.grid) and set(places) == set(space.grid):
-        return _named(space, [places[point] for point in space.grid])
+        named = _named(space, [places[point] for point in space.grid])
+        if space.side_count > 1:
+            return named
+        return CurveArms.along(named, partial(_interpolated, space.axes[0], named))
     if space.side_count > 1:
         raise ProblemError(f"arms: {len(places)} points; must be the {len(space.grid)} of the grid")
     points = sorted(point for (point,) in places)

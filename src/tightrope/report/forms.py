@@ -24,7 +24,7 @@ from tightrope.report.html import FEWEST_POINTS, MOST_LINES, WIDTH, block
 from tightrope.report.model import Column, Table, names, plain_text, print_table, texts
 from tightrope.report.plan import chance_text, exact, print_lines, split_columns
 from tightrope.report.rows import ReportRow, of_limits, typed
-from tightrope.report.table import footnotes, in_order, rows_table, types_table
+from tightrope.report.table import footnotes, in_order, numbers_table, rows_table, types_table
 from tightrope.report.tones import ORDER, breaking, estimate_tone, limits_tone, red
 from tightrope.results import Results
 from tightrope.showing import html_of, text_of
@@ -90,17 +90,20 @@ def _rates(heading: str, values: Floats, top: float, limit: float = np.inf) -> C
 
 @html_of.register
 def _oracle(best: Oracle) -> str:
-    """The arms that pi* pulls, its reward rate and penalty rates."""
+    """The arms that pi* pulls, or the numbers; its reward rate and penalty rates."""
     pulled = np.flatnonzero(best.pull_share > 0.0)
     columns = [names("arm", [best.arm_names[k] for k in pulled.tolist()])]
     for what, shares in (("pulls", best.pull_share), ("cost", best.cost_share)):
         mine = shares[pulled].tolist()
         columns.append(Column(f"share of {what}", mine, "{:.4f}".format, bars=mine))
     facts = [f"upper bound: {best.bound}"] if best.bound else []
-    facts.append(f"reward rate {five(best.reward_rate)}")
+    more = "" if best.error is None else f", other numbers at most {best.error:.2g} more"
+    facts.append(f"reward rate {five(best.reward_rate)}{more}")
     rates = of_limits("penalty rate", best.limit_names)
     for name, rate, price in zip(rates, best.penalty_rate, best.multiplier, strict=True):
         facts.append(f"{name} {five(rate)} (multiplier {five(price)})")
+    if best.numbers:
+        return block(numbers_table(best.numbers_by_type or {"": best.numbers}, "Oracle π*"), facts)
     others = len(best.pull_share) - len(pulled)
     notes = [f"{counted(others, 'arm')} never pulled"] if others else []
     arms = block(Table(columns, "Oracle π*", notes=notes), facts)

@@ -98,8 +98,9 @@ def _verdict(found: Profile) -> list[str]:
             for arm, share in zip(found.arms, found.shares, strict=True)
             if share > 0.0
         ]
+        kept = " that keeps the limits" if found.limits else ""
         lines.append(
-            f"in the log, the best mixture that keeps the limits earns {found.reward_rate:.5g} per"
+            f"in the log, the best mixture{kept} earns {found.reward_rate:.5g} per"
             " unit of cost (`plan` allows for the luck of the best arms); of its pulls"
             f" {', '.join(parts[:6])}{' ...' * (len(parts) > 6)}"
         )

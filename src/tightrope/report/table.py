@@ -8,6 +8,8 @@ from functools import partial
 from itertools import pairwise
 from typing import IO, TYPE_CHECKING, Any
 
+import numpy as np
+
 from tightrope.files import write_text
 from tightrope.formats import NOTHING, amounts, estimates, number
 from tightrope.names import csv_text, in_table, in_text
@@ -112,18 +114,22 @@ def print_oracle(problem: Problem, row: Row, budget: float | None = None) -> Non
     """Print pi*: the arms with their shares, the rates, the limits' multipliers, the optimum.
 
     If the arms change: the best mixture of each phase, and the rates over all phases. If requests
-    have types: also the best mixture of each type.
+    have types: also the best mixture of each type. Over an interval or a box: its numbers, and a
+    bound on what others may add.
     """
     phases = row.get("phases", [])
-    print_table(_phases_table(problem, phases) if phases else _oracle_table(problem, row))
-    if "by_type" in row:
-        print_table(types_table(problem.names, row["by_type"]))
+    if "numbers" in row:
+        some = row.get("numbers_by_type") or {"": row["numbers"]}
+        shares = {x: {one["value"]: one["pull_share"] for one in some[x]} for x in some}
+        print_table(numbers_table(shares, _title(problem)))
+    else:
+        print_table(_phases_table(problem, phases) if phases else _oracle_table(problem, row))
+        if "by_type" in row:
+            print_table(types_table(problem.names, row["by_type"]))
     facts = {
         "upper bound": row.get("bound", ""),
         "reward rate": number(row["reward_rate"], 6),
-        **(
-            {"over all numbers, more by at most": number(row["error"], 3)} if "error" in row else {}
-        ),
+        "other numbers earn more by at most": number(row["error"], 3) if "error" in row else "",
         "penalty rate": _by_limit(problem, row["penalty_rate"], 6),
         "limit": _limits(problem),
         "multiplier": _by_limit(problem, row["multiplier"], 6),
@@ -286,7 +292,21 @@ def _oracle_table(problem: Problem, row: Row) -> Table:
     notes = [f"and {others:,} arms that are never pulled"] if others else []
     if problem.contexts is not None:
         notes.append("an arm's rates are means over all types of requests")
-    return Table(columns, f"pi* of {in_table(problem.name) or 'the problem'}", notes=notes)
+    return Table(columns, _title(problem), notes=notes)
+
+
+def _title(problem: Problem) -> str:
+    return f"pi* of {in_table(problem.name) or 'the problem'}"
+
+
+def numbers_table(by_type: Mapping[str, Mapping[Any, float]], title: str) -> Table:
+    """The numbers of the best mixture and their shares of the pulls; without types, of type ""."""
+    lines = [(name, *one) for name, some in by_type.items() for one in some.items()]
+    shown = [", ".join(number(one, 6) for one in np.atleast_1d(value)) for _, value, _ in lines]
+    columns = [] if "" in by_type else [names("type", [name for name, *_ in lines])]
+    columns.append(Column("number", shown))
+    columns.append(Column("share of pulls", [share for *_, share in lines], "{:.4f}".format))
+    return Table(columns, title)
 
 
 def _phases_table(problem: Problem, phases: Sequence[Row]) -> Table:

@@ -50,10 +50,20 @@ def _described(best: Oracle) -> dict[str, Any]:
         row[f"{name}s"] = dict(zip(best.limit_names, values, strict=True))
     row |= {name: getattr(best, name).tolist() for name in ("pull_share", "cost_share")}
     if best.error is not None:
-        row["error"] = best.error
+        row |= {"error": best.error, "numbers": _shares(best.numbers)}
     if best.bound:
         row["bound"] = best.bound
-    return row if best.by_type is None else row | {"by_type": best.shares_by_type}
+    if best.by_type is not None:
+        row["by_type"] = best.shares_by_type
+    if best.numbers_by_type:
+        each = best.numbers_by_type.items()
+        row["numbers_by_type"] = {name: _shares(numbers) for name, numbers in each}
+    return row
+
+
+def _shares(numbers: Mapping[Any, float]) -> list[dict[str, Any]]:
+    """The numbers of a mixture, each with its share of the pulls."""
+    return [{"value": value, "pull_share": share} for value, share in numbers.items()]
 
 
 def _over_phases(problem: tightrope.Problem, best: Sequence[dict[str, Any]]) -> dict[str, Any]:
