@@ -292,6 +292,10 @@ def test_tune_finds_a_setting_and_draws_it(shell, tmp_path):
     assert row["feasible"]
     assert row["policy"].startswith("lyoff:v0=")
     assert {path.name for path in tmp_path.iterdir()} == {"trade.png", "trade.svg"}
+    words = f"tune paper --policy lyoff --budget 100 --runs 20 --max-violation -9 --out {out}"
+    status, _, err = shell(*words.split(), "--grid", "v0=1,2")
+    assert status == 1
+    assert "no setting is shown to have a violation of at most -9, with 95 % confidence" in err
     status, _, err = shell(*"tune paper --policy ucb-bwi --budget 300".split())
     assert status == 2
     assert "name the parameters to tune in a grid" in err

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from scipy.optimize import linprog
 
 from tests.conftest import bernoulli_problem
-from tightrope.errors import InfeasibleError
+from tightrope.errors import InfeasibleError, InputError
+from tightrope.optimum.exact import optimum
 from tightrope.optimum.pi_star import infeasible, oracle
 from tightrope.problem import Arm, Problem, Scales
 from tightrope.problem.distributions import Bernoulli, Constant, CostAbove, Uniform
 from tightrope.problem.mixtures import BestMixture, best_mixture, conflict
+from tightrope.problem.ready import ready_problem
 
 Floats = NDArray[np.float64]
 
@@ -293,3 +295,11 @@ def test_limits_of_very_different_size_are_answered(limits: tuple[float, ...]) -
     else:
         with pytest.raises(InfeasibleError):
             oracle(problem)
+
+
+@pytest.mark.parametrize("find", [oracle, lambda problem: optimum(problem, 100)])
+def test_a_problem_may_be_named_and_a_task_has_no_optimum(find):
+    assert str(find("paper")) == str(find(ready_problem("paper")))
+    for wrong in (ready_problem("paper").task, 3):
+        with pytest.raises(InputError, match=r"^problem: .* must be a Problem"):
+            find(wrong)

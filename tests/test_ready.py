@@ -65,7 +65,9 @@ def test_the_number_of_arms_is_even_and_bounded(name: str) -> None:
         ready_problem(name)
 
 
-@pytest.mark.parametrize("name", ["mine.toml", "./paper", "folder/mine.txt", "PAPER.TOML"])
+@pytest.mark.parametrize(
+    "name", ["mine.toml", "mine.tml", "./paper", "folder/mine.txt", "PAPER.TOML"]
+)
 def test_a_file_that_does_not_exist_is_said_to(name: str) -> None:
     for load in (load_problem, load_task):
         with pytest.raises(ProblemError) as caught:

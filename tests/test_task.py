@@ -295,7 +295,23 @@ BAD_TASKS: list[tuple[Callable[[], object], str]] = [
         lambda: Task.from_toml(ROUTER + "cost = { bernoulli = 0.4 }"),
         "arm 2: unknown key 'cost'; known: name",
     ),
-    (lambda: Task.from_toml("arms = 3"), "arms = 3: must be [[arms]] tables"),
+    (
+        lambda: Task.from_toml("arms = 3"),
+        "arms = 3: must be [[arms]] tables, or a list of names",
+    ),
+    (
+        lambda: Task.from_toml('arms = ["a", { name = "b" }]'),
+        "arm 1: 'a': must be a table with keys among name",
+    ),
+    (
+        lambda: Task.from_toml("router.toml"),
+        "not TOML: Expected '=' after a key in a key/value pair (at end of document); load_problem"
+        " and load_task read a file",
+    ),
+    (
+        lambda: Task(["a"], limit=0.5, contexts={"types": "math"}),
+        "types = 'math': must be a list of names",
+    ),
     (lambda: Task.from_toml("slak = 3"), "unknown key 'slak'; did you mean 'slack'?"),
 ]
 
@@ -305,6 +321,14 @@ def test_bad_tasks_are_named_in_one_line(make: Callable[[], object], message: st
     with pytest.raises(ProblemError) as caught:
         make()
     assert str(caught.value) == message
+
+
+def test_arms_of_a_file_may_be_names_alone(tmp_path) -> None:
+    path = tmp_path / "task.toml"
+    path.write_text('arms = ["a", "b"]\nlimit = 0.5\n')
+    assert load_task(path) == Task(["a", "b"], limit=0.5)
+    with pytest.raises(ProblemError, match="arms have only names, so this is a task"):
+        load_problem(path)
 
 
 # --- the task of a problem ----------------------------------------------------------------

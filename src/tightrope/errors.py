@@ -182,12 +182,17 @@ def nearest(word: str, known: Iterable[str]) -> str:
     "did you mean 'lyon'?"
     >>> nearest("x", ["lyon", "lyoff"])
     'known: lyon, lyoff'
+    >>> nearest("model", ["Model", "Cost"])
+    "did you mean 'Model'?"
     """
     from difflib import get_close_matches  # needed only after a mistake
 
     names = list(known)
-    close = get_close_matches(word.lower(), names, n=1)
-    return f"did you mean {close[0]!r}?" if close else "known: " + ", ".join(names)
+    lower = [name.lower() for name in names]
+    close = get_close_matches(word.lower(), lower, n=1)
+    if close:
+        return f"did you mean {names[lower.index(close[0])]!r}?"
+    return "known: " + ", ".join(names)
 
 
 class CoarseGridWarning(UserWarning):

@@ -234,10 +234,11 @@ def open_text(path: PathLike, what: str) -> IO[str]:
 
 def not_utf8(what: str, path: PathLike, error: UnicodeDecodeError) -> InputError:
     """The error for text in another encoding, with the command that converts it."""
-    name = os.fspath(path)
+    name, wide = os.fspath(path), error.object[:2] in (b"\xff\xfe", b"\xfe\xff")
+    code, guess = ("utf16", "as it is UTF-16") if wide else ("latin1", "if it is Latin-1")
     return InputError(
-        f"{what} {name!r}: must be UTF-8 text ({error.reason}); if it is Latin-1, convert it with:"
-        f" iconv -f latin1 -t utf-8 {name} > new-{os.path.basename(name)}"
+        f"{what} {name!r}: must be UTF-8 text ({error.reason}); {guess}, convert it with:"
+        f" iconv -f {code} -t utf-8 {name} > new-{os.path.basename(name)}"
     )
 
 

@@ -342,6 +342,7 @@ def test_fit_writes_what_every_command_reads(written, tmp_path):
     assert "900 rows, 3 arms" in out
     assert "largest (scale)" in out
     assert "the best mixture that keeps the limits earns" in out
+    assert "the best mixture earns" in shell("fit", written, *FIT[:-2])[1]
     assert err == f"wrote {target}, {target.with_suffix('.parquet')}\n"
     problem = load_problem(target)
     assert problem == Problem.from_csv(written, **COLUMNS, limits=LIMITS)

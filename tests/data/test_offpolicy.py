@@ -258,3 +258,11 @@ def test_the_estimates_of_obp_on_its_own_data():
         assert one.ours == pytest.approx(one.theirs, rel=1e-12)
         theirs, mine = np.ptp(one.their_interval), np.ptp(one.our_interval)
         assert mine == pytest.approx(theirs, rel=0.1)
+
+
+@pytest.mark.parametrize("data", [None, {"arm": ["a"]}])
+def test_what_is_no_log_is_refused_with_what_makes_one(data):
+    with pytest.raises(
+        InputError, match=r"must be a FullTable or a Log; tightrope\.read_log makes"
+    ):
+        evaluate_mixture(data, {"a": 1.0})

@@ -337,3 +337,14 @@ def test_ctrl_c_in_a_search_leaves_nothing_behind(shell, monkeypatch, tmp_path):
     status, text, err = shell(*words.split())
     assert (status, text, err) == (130, "", "tightrope: interrupted; nothing was finished\n")
     assert not out.exists()
+
+
+def test_a_problem_may_be_a_name_or_a_file(tmp_path):
+    path, options = tmp_path / "mine.toml", {"budgets": 20, "runs": 20, "fan": False}
+    path.write_text(ready_problem("paper").to_toml())
+    found = [
+        plan(one, LYON, **options).rows for one in (ready_problem("paper"), "paper", str(path))
+    ]
+    assert found[0] == found[1] == found[2]
+    with pytest.raises(InputError, match="problem 'papr': no such ready problem or file; did you"):
+        plan("papr", LYON, **options)

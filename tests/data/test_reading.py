@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from tightrope import Log, TightropeError, read_log
+from tightrope import Log, Problem, TightropeError, read_log
 from tightrope.data import columns, sources
 from tightrope.errors import InputError, LogWarning
 
@@ -295,7 +295,7 @@ def test_sources_that_are_no_logs(source, message):
 def test_roles_that_are_no_columns(tmp_path):
     frame = {"model": ["a"], "usd": [1.0], "when": np.array(["2026-01-01"], "datetime64[ms]")}
     for given, message in (
-        ({"arm": "model", "reward": 1}, "cost: must be given"),
+        ({"arm": "model", "reward": 1}, "cost is missing; must be a column: model, usd"),
         ({"arm": 3, "cost": 1, "reward": 1}, "arm = 3: must be the name of a column"),
         ({"arm": "model", "cost": 1, "reward": 1, "penalty": ["usd"] * 2}, "is given twice"),
         ({"arm": "model", "cost": 1, "reward": 1, "penalty": 5}, "penalty = 5: must be names"),
@@ -314,6 +314,16 @@ def test_roles_that_are_no_columns(tmp_path):
         read_log(twice, arm="model", cost="usd", reward=1)
 
 
+def test_a_role_without_a_column_gets_the_columns_and_a_typing_error_the_nearest():
+    columns = {"Model": ["a"], "usd": [1.0], "score": [1.0]}
+    with pytest.raises(InputError, match=r"cost is missing; must be a column: Model, usd, score$"):
+        read_log(columns, arm="Model", reward="score")
+    with pytest.raises(InputError, match=r"no column 'model' \(arm\); did you mean 'Model'\?"):
+        read_log(columns, arm="model", cost="usd", reward="score")
+    with pytest.raises(InputError, match=r"^arm is missing"):
+        read_log(columns, cost="usd", reward="score", interval=(0, 1))
+
+
 def test_missing_values_are_left_out_and_counted():
     frame = pl.DataFrame(
         {"model": ["a", None, "b", "b"], "usd": [1.0, 1.0, None, 2.0], "score": [1, 1, None, 0]}
@@ -321,6 +331,9 @@ def test_missing_values_are_left_out_and_counted():
     wanted = {"arm": "model", "cost": "usd", "reward": "score"}
     with pytest.warns(LogWarning, match="2 of 4 rows are dropped.* model in 1, usd in 1, score"):
         found = read_log(frame, **wanted, drop_missing=True)
+    with pytest.warns(LogWarning) as caught:
+        Problem.from_frame(frame, **wanted, drop_missing=True)
+    assert {one.filename for one in caught} == {__file__}  # at the caller's line
     assert found.chosen.tolist() == [0, 1]
     assert found.outcomes.tolist() == [[1, 2], [1, 0]]
     with pytest.raises(InputError, match="every row lacks a value"):
@@ -385,6 +398,16 @@ def test_a_decimal_comma_and_latin_1_come_with_their_remedy(tmp_path):
             read_log(path, **COLUMNS)
     path.write_text("model;usd;score;bad\na;2 dollars;1;0\n")
     with pytest.raises(InputError, match=r"'2 dollars' must be a number$"):
+        read_log(path, **COLUMNS)
+    for number, plain in (("$2.50", "2.5"), ("4%", "0.04"), ("1,250.5", "1250.5")):
+        path.write_text(f"model;usd;score;bad\na;{number};1;0\n")
+        with pytest.raises(InputError, match=f"must be a number, without signs: {plain}$"):
+            read_log(path, **COLUMNS)
+    path.write_text("model;usd;score;bad\na;1;1;no\n")
+    with pytest.raises(InputError, match=r"'no' must be a number; write 1 for yes and 0 for no$"):
+        read_log(path, **COLUMNS)
+    path.write_text("model;usd;score;bad\na;1;1;0\n", encoding="utf-16")
+    with pytest.raises(InputError, match="as it is UTF-16, convert it with: iconv -f utf16 -t utf"):
         read_log(path, **COLUMNS)
     for rows in ("caf\xe9;1;1;0\n", "a;1;1;0\n" * 200_000 + "caf\xe9;1;1;0\n"):
         path.write_bytes(("model;usd;score;bad\n" + rows).encode("latin-1"))

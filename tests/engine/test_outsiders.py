@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 import re
 import warnings
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -286,6 +287,26 @@ def test_what_cannot_be_compiled_runs_in_plain_python(paper, policy):
         assert (np.abs(np.diff(found.runs.pulls, axis=-1)) <= 1).all()
 
 
+@dataclasses.dataclass(frozen=True)
+class Lister(ChoicePolicy):
+    name: ClassVar[str] = "lister"
+    summary: ClassVar[str] = "creates a list"
+
+    def setup(self, task, budget):
+        return Setup((0.0,), limits_of(task))
+
+    @staticmethod
+    def choose(constants, state, scratch, words):
+        arms = [0, 1]
+        arms.append(words[0] % 2)
+        return arms[-1]
+
+
+def test_a_policy_that_creates_a_list_is_told_so(paper):
+    with pytest.warns(NotCompiledWarning, match="compiled: it creates a list, a dictionary"):
+        assert simulate(paper, Lister(), **OPTIONS)["lister"].backend == "python"
+
+
 @pytest.mark.parametrize("backend", ["cpu", "gpu"])
 @pytest.mark.parametrize("policy", [Speller(), Careful(), LeastPulled()], ids=lambda p: p.name)
 def test_a_backend_that_compiles_refuses_it_in_one_line(paper, policy, backend):
@@ -307,3 +328,19 @@ def test_only_those_that_cannot_be_compiled_are_slow(paper):
     with pytest.warns(NotCompiledWarning):
         results = simulate(paper, [Speller(), LyOn()], **OPTIONS)
     assert [results[label].backend for label in results.labels] == ["python", "cpu"]
+
+
+def test_a_misspelled_choose_is_named():
+    @dataclasses.dataclass(frozen=True)
+    class Greedy(ChoicePolicy):
+        name = "greedy"
+
+        def setup(self, task, budget):
+            return Setup(constants=(), allowance=limits_of(task))
+
+        @staticmethod
+        def chose(constants, state, scratch, words):
+            return 0
+
+    with pytest.raises(PolicyError, match=r"Greedy: the class has no choose; did you mean 'chose'"):
+        simulate("paper", Greedy(), budgets=10, runs=2)

@@ -99,6 +99,11 @@ def test_bad_input_is_one_line(paper, change, words):
         trajectory(paper, LyOn(), **({"budget": 100} | change))
 
 
+def test_problem_and_policy_may_be_texts(paper):
+    found = trajectory("paper", "lyon", budget=100, runs=1)
+    assert (found.cost == trajectory(paper, LyOn(), budget=100, runs=1).cost).all()
+
+
 def test_a_task_has_no_trajectory(paper):
     with pytest.raises(InputError, match=r"^problem: a Task cannot be simulated"):
         trajectory(paper.task, LyOn(), budget=100)

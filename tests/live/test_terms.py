@@ -334,6 +334,25 @@ def test_what_is_reserved_is_said_once_at_creation(task, options, said):
     )
 
 
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"task": "task.toml", "budget": 10},
+            "task = 'task.toml': must be a Task; load_task reads",
+        ),
+        ({"task": Task(["a"])}, "campaign 'new': budget is missing; a new campaign needs it"),
+        ({"task": Task(["a"]), "budget": 0.1}, "budget = 0.1: must be at least 1, the largest"),
+    ],
+)
+def test_what_a_new_campaign_lacks_is_said_without_a_warning_before(given, said):
+    store = made().store
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(InputError, match=said):
+            open_campaign(store, "new", **given)
+
+
 def test_a_soft_campaign_says_that_and_not_what_it_reserves():
     with pytest.warns(SoftBudgetWarning, match="is soft: it may overspend"):
         made(Task(["a"], scales="grow"))

@@ -72,8 +72,31 @@ def test_a_policy_from_a_file_or_a_module_is_never_loaded(api, path, policy):
     body = {"task": TASK, "budget": 10, "policy": policy}
     found = api("PUT", "/v1/campaigns/never", body)
     assert status_and(found, "code") == (422, "invalid")
-    assert "must be one of" in found[1]["detail"]
+    assert "must be an installed one; " in found[1]["detail"]
     assert api("POST", f"{path}/change", {"policy": policy})[0] == 422
+
+
+def test_a_policy_with_a_typing_error_gets_the_nearest(api, path):
+    found = api("POST", f"{path}/change", {"policy": "resolv:risk=0.1"})
+    assert found[1]["detail"].endswith("must be an installed one; did you mean 'resolve'?")
+
+
+def test_arms_may_be_their_names_alone(api):
+    task = {**TASK, "arms": [arm["name"] for arm in TASK["arms"]]}
+    for status, given in ((201, task), (200, TASK)):
+        assert api("PUT", "/v1/campaigns/names", {"task": given, "budget": 10})[0] == status
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"id": "a", "cost": 1e999}', "cost: must be below 1.8e308 in size"),
+        (b'{"id": "a", ', "body: is not JSON: ends too early"),
+        (b" ", "body: is empty; must be JSON"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_refused_in_our_own_words(api, path, body, said):
+    assert api("POST", f"{path}/reports", raw=body)[1]["detail"] == said
 
 
 def test_a_budget_below_the_largest_cost_is_refused(api):
@@ -206,6 +229,13 @@ def test_paths_and_methods_that_are_not_there(api, path):
     assert api("POST", "/v1/campaigns/novembre/decisions/batch", {"decisions": [{}]})[0] == 404
     status, problem, headers = api("DELETE", path)
     assert (status, problem["code"], headers["allow"]) == (405, "method", "GET, PUT")
+    for method, act, allowed in (
+        ("GET", "decisions", "POST"),
+        ("PUT", "reports/batch", "POST"),
+        ("PUT", "decisions/batch", "GET, POST"),
+    ):
+        status, problem, headers = api(method, f"{path}/{act}")
+        assert (status, problem["code"], headers["allow"]) == (405, "method", allowed)
     assert api("GET", f"{path}/decisions/unknown")[0] == 404
     assert api("GET", f"{path}/decisions/unknown/why")[0] == 404
     assert api("GET", f"{path}/events?before=3")[0] == 400

@@ -109,7 +109,7 @@ def without(name):
         (without("context"), 1, "learn_from: has no contexts, which the task needs"),
         (ROWS | {"context": ["math", "x", "x"]}, 1, "learn_from: context 'x' is unknown"),
         (ROWS | {"bed": [1, 1, 1]}, 1, "learn_from: column 'bed' is unknown; known: arm, cost"),
-        (without("reward"), 1, "learn_from: reward: must be given, as the name of a column"),
+        (without("reward"), 1, "learn_from: frame: reward is missing; must be a column: arm, "),
         (ROWS | {"reward": [1, -1, 1]}, 1, "column 'reward': reward = -1.0: must be a number"),
         (ROWS | {"reward": [1, 1]}, 1, "must be columns of one length"),
         (

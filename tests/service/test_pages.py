@@ -505,7 +505,7 @@ def test_a_campaign_is_created_by_a_form(small):
         ({"arms": "a\na"}, "must differ"),
         ({"limits": "bad"}, "must be NAME: LIMIT"),
         ({"limits": "bad: 500% per pull"}, "can never bind"),
-        ({"policy": "mine.py:Own"}, "policy = &#39;mine.py:Own&#39;: must be one of"),
+        ({"policy": "mine.py:Own"}, "policy = &#39;mine.py:Own&#39;: must be an installed one"),
         ({"safe": "nobody"}, "nobody"),
         ({"cost": "-1"}, "must be positive"),
     ],

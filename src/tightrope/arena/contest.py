@@ -20,7 +20,6 @@ from tightrope.callers import also_called, warn_caller
 from tightrope.engine.arguments import (
     budget_list,
     named_policies,
-    require_problem,
     run_numbers,
     seed_number,
     thread_count,
@@ -34,7 +33,7 @@ from tightrope.policies import POLICIES, parse_policy
 from tightrope.policies.base import Policy, set_up
 from tightrope.policies.naming import known_policies
 from tightrope.problem import Problem
-from tightrope.problem.ready import load_problem, ready_names
+from tightrope.problem.ready import as_problem, load_problem, ready_names
 from tightrope.report.extra import MODULES, require
 from tightrope.results import Results
 from tightrope.version import __version__
@@ -235,13 +234,14 @@ def scenes_of(problems: Problems) -> dict[str, Scene]:
     """The problems by name, each feasible."""
     known, scenes = ready_names(), {}
     if isinstance(problems, Mapping):
-        listed: list[tuple[str, Problem]] = list(problems.items())
+        listed: list[tuple[str, str | Problem]] = list(problems.items())
     else:
         each = [one for given in problems for one in _members(given)]
         listed = [_named_problem(one, at) for at, one in enumerate(each)]
     _require_distinct("problem", [name for name, _ in listed])
-    for name, problem in listed:
-        about = known.get(name, require_problem(problem).name or "your own")
+    for name, given in listed:
+        problem = as_problem(given)
+        about = known.get(name, problem.name or "your own")
         scenes[name] = Scene(name, about, problem)
         scenes[name].at(VERDICT * problem.scales.cost).require_feasible()
     return scenes

@@ -26,7 +26,7 @@ import numpy as np
 
 from tightrope.errors import InfeasibleError
 from tightrope.optimum.exact import optimum
-from tightrope.optimum.pi_star import least_excess, least_factor, oracle, oracle_of_phases
+from tightrope.optimum.pi_star import least_excess, least_factor, oracle_of_arms, oracle_of_phases
 from tightrope.problem import Problem
 from tightrope.results import Results
 from tightrope.runs import Runs, limit_bases, net_penalties
@@ -80,7 +80,7 @@ class Scene:
     @cached_property
     def prices(self) -> Floats:
         """What one more unit of each penalty would earn, [M], in the user's units."""
-        best = oracle_of_phases(self.problem)[0] if self.changes else oracle(self.settled)
+        best = oracle_of_phases(self.problem)[0] if self.changes else oracle_of_arms(self.settled)
         return np.array(best.multiplier)
 
     def earned(self, runs: Runs) -> Floats:

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from tightrope.callers import also_called
-from tightrope.engine.arguments import budget_list, require_problem, run_numbers
+from tightrope.engine.arguments import budget_list, run_numbers
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.checkpoint import Checkpoint
 from tightrope.engine.progress import Progress, reporting
@@ -35,9 +35,10 @@ from tightrope.errors import (
     ProblemError,
     nearest,
 )
-from tightrope.policies import LyOn
+from tightrope.policies import LyOn, parse_policy
 from tightrope.policies.base import set_up
 from tightrope.problem import Problem
+from tightrope.problem.ready import as_problem
 from tightrope.problem.values import number
 from tightrope.report.panels import Panel, PolicyCurve, Reference
 from tightrope.report.rows import optimum_rate
@@ -193,8 +194,8 @@ class Tuning:
 
 @also_called("budgets", "budget")
 def tune(
-    problem: Problem,
-    policy: Tunable | None = None,
+    problem: str | Problem,
+    policy: Tunable | str | None = None,
     *,
     budget: float,
     grid: Grid | None = None,
@@ -218,8 +219,10 @@ def tune(
     >>> tuned = tune(ready_problem("paper"), budget=1000, runs=200)  # doctest: +SKIP
     >>> tuned.chosen.policy, tuned.feasible  # doctest: +SKIP
     """
-    given: Tunable = LyOn() if policy is None else policy
-    if not require_problem(problem).penalty_count and not grid:
+    given: Any = LyOn() if policy is None else policy
+    given = parse_policy(given) if isinstance(given, str) else given
+    problem = as_problem(problem)
+    if not problem.penalty_count and not grid:
         raise ProblemError("the problem has no limit, so there is nothing to tune")
     if len(run_numbers(runs)) < 2:
         raise InputError(f"runs = {runs!r} must be at least 2: one run has no interval")

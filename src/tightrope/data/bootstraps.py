@@ -30,14 +30,15 @@ from tightrope.data.draws import (
     sample,
     split,
 )
-from tightrope.engine.arguments import Policies, budget_list, named_policies, require_problem
+from tightrope.engine.arguments import Policies, budget_list, named_policies
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.progress import Progress
 from tightrope.engine.simulation import SimulationSettings
 from tightrope.errors import InfeasibleError
 from tightrope.optimum.exact import optimum
-from tightrope.optimum.pi_star import oracle
+from tightrope.optimum.pi_star import oracle_of_arms
 from tightrope.problem import Problem
+from tightrope.problem.ready import as_problem
 from tightrope.problem.values import Floats
 from tightrope.showing import html_of, text_of
 from tightrope.statistics import entries
@@ -112,7 +113,7 @@ class Bootstrap:
 
 @also_called("budget", "budgets")
 def bootstrap(
-    problem: Problem,
+    problem: str | Problem,
     policies: Policies,
     *,
     budgets: float | Iterable[float],
@@ -136,7 +137,8 @@ def bootstrap(
     >>> row.reward_rate.log > row.reward_rate.simulation > 0
     True
     """
-    listed = budget_list(budgets, require_problem(problem))
+    problem = as_problem(problem)
+    listed = budget_list(budgets, problem)
     named = named_policies(policies)
     made = Draws.of(problem, draws, seed, runs)
     if made.vary:
@@ -169,7 +171,7 @@ def pi_star_rates(draws: Draws, budget: float) -> Floats | None:
         return None
 
     try:
-        return draws.values(lambda one: oracle(one, budget).reward_rate)
+        return draws.values(lambda one: oracle_of_arms(one, budget).reward_rate)
     except InfeasibleError:
         return None
 

@@ -8,13 +8,13 @@ out.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from tightrope.callers import warn_caller
 from tightrope.data.log import Log
 from tightrope.errors import InputError, LogWarning, TightropeError
 from tightrope.live.events import Event, event_of
@@ -110,7 +110,7 @@ class _Tickets:
         if not typed.all():
             count = f"{np.count_nonzero(~typed):,} of {len(typed):,}"
             text = f"{count} reports are left out, from before the campaign had contexts"
-            warnings.warn(text, LogWarning, stacklevel=4)
+            warn_caller(text, LogWarning)
         names = [name for name in types if name is not None]
         kept = np.ascontiguousarray(outcomes[:, typed])
         return replace(log, chosen=log.chosen[typed], outcomes=kept, contexts=names)
@@ -122,7 +122,7 @@ class _Tickets:
             count = f"{np.count_nonzero(~known):,} of {len(known):,}"
             rest = "they are left out" if known.any() else "the log is read without features"
             text = f"the features of {count} reports were erased or not exported; {rest}"
-            warnings.warn(text, LogWarning, stacklevel=5)
+            warn_caller(text, LogWarning)
         if not known.any():
             return log
         pairs = [

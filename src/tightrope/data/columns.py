@@ -22,6 +22,7 @@ MISSING = frozenset(["", "na", "n/a", "nan", "null", "none"])  # of numbers, in 
 WORDS = {"true": 1.0, "false": 0.0}
 MOST_ARMS = 100_000
 DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+")
+SIGNS = re.compile(r"[\s$€£¥,'%]")  # of currencies, thousands and percent
 CHUNK = 2**16  # rows held as text, or in the form of a file
 Codes = tuple[npt.NDArray[np.int64], list[str]]  # an arm's number per row, -1 if missing; names
 
@@ -106,16 +107,24 @@ def parsed_all(values: Sequence[object], title: str, column: str, first: int = 0
         if number is None:
             raise InputError(
                 f"{place_of(title, first + place, column)}: {shown(value)} must be a number"
-                f"{_decimal_hint(value)}"
+                f"{_number_hint(str(value).strip())}"
             )
     return np.array(found, dtype=np.float64)
 
 
-def _decimal_hint(value: object) -> str:
-    """A hint about a decimal comma; "" for anything else."""
-    if not DECIMAL_COMMA.fullmatch(str(value).strip()):
-        return ""
-    point = str(value).strip().replace(".", "").replace(",", ".")
+def _number_hint(text: str) -> str:
+    """How to write a number; "" if it is none.
+
+    >>> _number_hint("$1,200.50"), _number_hint("5%"), _number_hint("yes"), _number_hint("x")
+    (', without signs: 1200.5', ', without signs: 0.05', '; write 1 for yes and 0 for no', '')
+    """
+    if text.lower() in ("yes", "no"):
+        return "; write 1 for yes and 0 for no"
+    if not DECIMAL_COMMA.fullmatch(text):
+        found = parsed(SIGNS.sub("", text))
+        share = 0.01 if text.endswith("%") else 1.0
+        return "" if found is None else f", without signs: {found * share:.12g}"
+    point = text.replace(".", "").replace(",", ".")
     return (
         f", with a decimal point: {point}; pandas.read_csv(FILE, sep=None, decimal=',') reads"
         " decimal commas, and its frame can be given instead of the file"

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.callers import warn_caller
 from tightrope.data.adaptive import caveat
 from tightrope.data.completion import ASSUMED
 from tightrope.data.log import Log, has_features, kinds_of, types_of
@@ -172,9 +173,8 @@ def _counted(names: Sequence[str], counts: Any, which: Sequence[int]) -> str:
     return listed([f"{names[k]!r} ({counts[k]:,})" for k in which], 6)
 
 
-def _warn(text: str, frames: int = 4) -> None:
-    """Warn at the caller of the public function, so many frames above."""
-    warnings.warn(text, LogWarning, stacklevel=frames)
+def _warn(text: str) -> None:
+    warn_caller(text, LogWarning)
 
 
 def problem_of(
@@ -273,8 +273,7 @@ def arms_of(
     if few:
         _warn(
             f"pairs of an arm and a type with few rows (fewer than {least}) draw the arm's rows of"
-            f" all types: {listed(few, 6)}",
-            5,
+            f" all types: {listed(few, 6)}"
         )
     counts = np.bincount(kinds_of(whole, types), minlength=len(types))
     return found, dict(zip(types, counts.tolist(), strict=True))

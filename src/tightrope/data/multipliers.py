@@ -12,7 +12,7 @@ from tightrope.data.draws import Draws
 from tightrope.data.plans import LimitWorth, Worth
 from tightrope.errors import InfeasibleError
 from tightrope.optimum.exact import optimum
-from tightrope.optimum.pi_star import Oracle, oracle, oracle_of_phases
+from tightrope.optimum.pi_star import Oracle, oracle_of_arms, oracle_of_phases
 from tightrope.problem import Problem
 
 
@@ -70,7 +70,7 @@ def _parts(problem: Problem, budget: float) -> list[tuple[float, Oracle, float]]
         there = problem.at(budget)
         best, phases = oracle_of_phases(there), there.phases
     else:
-        best, phases = [oracle(problem.blind, budget)], problem.phases
+        best, phases = [oracle_of_arms(problem.blind, budget)], problem.phases
     return [
         (phase.share, one, _pulls(phase.problem, one))
         for phase, one in zip(phases, best, strict=True)

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.data.log import Log, has_features, kinds_of, types_of
-from tightrope.data.tables import FullTable, require_outcomes, vectors_of
+from tightrope.data.tables import FullTable, require_data, require_outcomes, vectors_of
 from tightrope.errors import InputError, nearest
 from tightrope.problem.ridge import fit_slopes
 from tightrope.problem.values import Floats, Integers, shown
@@ -210,6 +210,7 @@ def evaluate_mixture(
     >>> round(found.value("reward", method="snips").mean, 2), round(found.effective)
     (0.4, 4000)
     """
+    require_data(data)
     wanted = shares_by_type(data, shares)
     kinds, featured = kinds_of(data, types_of(data)), has_features(data)
     if featured and len(wanted) > 1:

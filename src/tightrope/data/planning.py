@@ -28,7 +28,7 @@ from tightrope.data.draws import (
 from tightrope.data.multipliers import worth
 from tightrope.data.plans import OFTEN, QUANTILES, Plan, PlanRow, Worth
 from tightrope.data.searches import PROMISE_RUNS, Planner, guessed_budget, neat
-from tightrope.engine.arguments import Policies, budget_list, named_policies, require_problem
+from tightrope.engine.arguments import Policies, budget_list, named_policies
 from tightrope.engine.caveats import warn_infeasible
 from tightrope.engine.progress import Progress, reporting
 from tightrope.engine.simulation import SimulationSettings
@@ -41,6 +41,7 @@ from tightrope.errors import (
 )
 from tightrope.policies import Policy, parse_policy
 from tightrope.problem import Limit, Problem
+from tightrope.problem.ready import as_problem
 from tightrope.problem.values import number
 from tightrope.statistics import quantile
 
@@ -65,7 +66,7 @@ def default_policies(problem: Problem) -> dict[str, Policy]:
 
 @also_called("budget", "budgets")
 def plan(
-    problem: Problem,
+    problem: str | Problem,
     policies: Policies | None = None,
     *,
     budgets: float | Iterable[float],
@@ -91,8 +92,6 @@ def plan(
     smaller budgets, for charts. ``unit``: of costs, such as $, in reports. Raises
     KeyboardInterrupt after Ctrl-C.
 
-    Each parameter is an independent question.
-
     There are many parameters because each is an independent choice.
 
     >>> from tightrope import LyOn, ready_problem
@@ -102,7 +101,8 @@ def plan(
     >>> [round(one.per_unit.mean, 6) for one in found.worth[0].limits]
     [100.0]
     """
-    listed = budget_list(budgets, require_problem(problem))
+    problem = as_problem(problem)
+    listed = budget_list(budgets, problem)
     named = default_policies(problem) if policies is None else named_policies(policies)
     made = Draws.of(problem, draws, seed, runs)
     target = None if earn is None else _target(earn, chance)

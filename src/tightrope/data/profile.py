@@ -17,7 +17,7 @@ from tightrope.data.log import Log
 from tightrope.data.points import at_points
 from tightrope.errors import InfeasibleError
 from tightrope.names import in_table, listed
-from tightrope.optimum.pi_star import infeasible, oracle
+from tightrope.optimum.pi_star import infeasible, oracle_of_arms
 from tightrope.problem import Moments, Problem
 from tightrope.problem.limits import BASES
 from tightrope.problem.mixtures import program
@@ -190,7 +190,7 @@ def profile(fitted: Fitted) -> Profile:
     best = None
     if reason is None and not problem.depends_on_budget:
         try:
-            best = oracle(problem.blind)
+            best = oracle_of_arms(problem.blind)
         except InfeasibleError as error:  # by less than rounding
             reason = str(error)
     return Profile(

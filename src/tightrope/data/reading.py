@@ -7,7 +7,6 @@ count from 1 in messages, without the header.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tightrope.callers import warn_caller
 from tightrope.data.columns import (
     MOST_ARMS,
     Columns,
@@ -85,9 +85,8 @@ def read_log(
         given["penalty"] = penalty or None
         return read_export(source, (), **given).log
     boxed = arm is None and isinstance(interval, Space)
-    for role, value in (("arm", arm), ("cost", cost), ("reward", reward)):
-        if value is None and not (role == "arm" and boxed):
-            raise InputError(f"{role}: must be given, as the name of a column")
+    if arm is None and interval is not None and not boxed:
+        raise InputError("arm is missing; must be the name of a column")
     penalties = penalty_columns(penalty)
     wanted: dict[str, Any] = {"cost": cost, "reward": reward, **penalties}
     wanted = {f"penalty {n}" if n in penalties else n: column for n, column in wanted.items()}
@@ -293,7 +292,7 @@ def _missing(
         raise InputError(f"{title}: every row lacks a value; must have at least one that is whole")
     parts = listed([f"{told[role]} in {n:,}" for role, n in counts.items() if n], 6)
     text = f"{total:,} of {len(missing):,} rows are dropped, which lack a value: {parts}"
-    warnings.warn(f"{title}: {text}", LogWarning, stacklevel=4)
+    warn_caller(f"{title}: {text}", LogWarning)
     return missing
 
 

@@ -26,7 +26,14 @@ from tightrope.callers import also_called
 from tightrope.data.log import Log
 from tightrope.data.offpolicy import require_told, uneven
 from tightrope.data.passes import Passes, ReplayRun
-from tightrope.data.tables import FullTable, Limits, problem_of, require_outcomes, task_of
+from tightrope.data.tables import (
+    FullTable,
+    Limits,
+    problem_of,
+    require_data,
+    require_outcomes,
+    task_of,
+)
 from tightrope.engine.arguments import Policies, named_policies, one_of, seed_number
 from tightrope.engine.progress import Progress
 from tightrope.errors import InputError
@@ -254,8 +261,7 @@ def _fitting(
     data: FullTable | Log, task: Task | Problem | Limits, policies: Mapping[str, Policy]
 ) -> Task | Problem:
     """The task, which must have the data's arms and penalties; made from limits if necessary."""
-    if not isinstance(data, FullTable | Log):
-        raise InputError(f"data = {type(data).__name__}: must be a FullTable or a Log")
+    require_data(data)
     if not len(data):
         raise InputError("data: has no rows; at least one is needed")
     if isinstance(task, Mapping):

@@ -32,7 +32,7 @@ from tightrope.data.columns import (
 )
 from tightrope.errors import InputError, TightropeError, nearest
 from tightrope.files import check_parquet, lines_in, not_utf8, open_file, open_text
-from tightrope.names import one_line
+from tightrope.names import listed, one_line
 from tightrope.problem.values import Floats, shown
 
 SEPARATORS = ",;\t|"
@@ -63,6 +63,8 @@ def _used(
     """The wanted columns, each once; raises for one that does not occur once in ``names``."""
     roles = {role: column for role, column in wanted.items() if not is_number(column)}
     for role, name in {**texts, **roles}.items():
+        if name is None:
+            raise InputError(f"{title}: {role} is missing; must be a column: {listed(names, 12)}")
         if not isinstance(name, str):
             raise InputError(f"{role} = {shown(name)}: must be the name of a column")
         count = list(names).count(name)

@@ -155,6 +155,13 @@ def _contexts_of_rows(log: Log, place: Any, names: Any) -> Any:
     return np.array(found) if vectors else found
 
 
+def require_data(data: object) -> None:
+    """Raise unless ``data`` can be replayed."""
+    if not isinstance(data, Log | FullTable):
+        allowed = "a FullTable or a Log; tightrope.read_log makes one of a frame or a file"
+        raise InputError(f"data = {type(data).__name__}: must be {allowed}")
+
+
 def require_outcomes(data: Log | FullTable, outcomes: Floats, rows: Any, chosen: Any) -> None:
     """Raise for the first outcome [lines, 2 + M] that is not a finite number from 0 up.
 

@@ -16,7 +16,7 @@ from tightrope.policies.base import Policy
 from tightrope.policies.naming import parse_policy
 from tightrope.policies.state import record_fields
 from tightrope.problem import Known, Problem, Task, check_budget
-from tightrope.problem.ready import load_problem
+from tightrope.problem.ready import as_problem
 from tightrope.problem.values import shown
 
 Problems = Iterable[str | Problem] | Mapping[str, str | Problem]
@@ -24,16 +24,6 @@ Policies = str | Policy | Iterable[str | Policy] | Mapping[str, str | Policy]
 CONTEXT = "models.context"  # the field of a ``Scratch`` that gets the features of a request
 RUN_BYTES = 1000  # memory per unit of work besides its results
 MOST_THREADS = 1024
-
-
-def require_problem(problem: object) -> Problem:
-    """``problem`` itself; raises unless it is a ``Problem``."""
-    if isinstance(problem, Problem):
-        return problem
-    given = "a Task" if isinstance(problem, Task) else shown(problem)
-    raise InputError(
-        f"problem: {given} cannot be simulated; must be a Problem, with distributions for the arms"
-    )
 
 
 def named_problems(problems: str | Problem | Problems) -> dict[str, Problem]:
@@ -48,10 +38,7 @@ def named_problems(problems: str | Problem | Problems) -> dict[str, Problem]:
             for at, one in enumerate(problems)
         ]
     _require_distinct("problems", pairs, "; name them with a dict")
-    return {
-        name: load_problem(one) if isinstance(one, str) else require_problem(one)
-        for name, one in pairs
-    }
+    return {name: as_problem(one) for name, one in pairs}
 
 
 def named_policies(policies: Policies) -> dict[str, Policy]:

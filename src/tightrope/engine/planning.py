@@ -173,6 +173,8 @@ def why_not_compiled(compiling: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...
 
 def _reason(error: Exception) -> str:
     """The line of numba's message that names the cause."""
+    if "NRT required" in str(error):  # numba's own memory
+        return "it creates a list, a dictionary, a text or an array"
     lines = [line.strip() for line in str(error).splitlines()]
     said = [line for line in lines if line and not line.startswith(("Failed in", "During:", "- "))]
     return said[0] if said else type(error).__name__

@@ -9,7 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.callers import also_called
-from tightrope.engine.arguments import budget_list, require_problem, run_numbers, seed_number
+from tightrope.engine.arguments import (
+    budget_list,
+    named_policies,
+    run_numbers,
+    seed_number,
+)
 from tightrope.engine.caveats import warn_infeasible, warn_outside_theory
 from tightrope.engine.planning import plan_jobs
 from tightrope.engine.python import PlainPlan, Tally
@@ -17,6 +22,7 @@ from tightrope.engine.single import SingleRun, SingleRunPlan, plan_single
 from tightrope.errors import InputError
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
+from tightrope.problem.ready import as_problem
 from tightrope.problem.values import Floats
 from tightrope.runs import Runs
 from tightrope.showing import html_of
@@ -47,8 +53,8 @@ class Trajectory:
 
 @also_called("budgets", "budget")
 def trajectory(
-    problem: Problem,
-    policy: Policy,
+    problem: str | Problem,
+    policy: str | Policy,
     *,
     budget: float,
     runs: int | range = 4,
@@ -65,7 +71,8 @@ def trajectory(
     >>> runs.cost.shape[0], bool((runs.cost[:, -1] >= 100).all())
     (3, True)
     """
-    [budget], numbers = budget_list([budget], require_problem(problem)), run_numbers(runs)
+    problem, [policy] = as_problem(problem), named_policies(policy).values()
+    [budget], numbers = budget_list([budget], problem), run_numbers(runs)
     if not points >= 2:
         raise InputError(f"points = {points} must be at least 2")
     jobs = plan_jobs(problem, {policy.label: policy}, [budget], 1, seed=seed_number(seed))

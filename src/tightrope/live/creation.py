@@ -90,12 +90,16 @@ def open_campaign(
     """
     if not isinstance(name, str) or not name or len(name) > 128 or not name.isprintable():
         raise InputError(f"name = {shown(name)}: must be 1 to 128 printable characters")
+    if task is not None and not isinstance(task, Task | Problem):
+        raise InputError(f"task = {shown(task)}: must be a Task; load_task reads one from a file")
     opened = open_store(store if isinstance(store, Store) else str(store), create=task is not None)
     owned = opened is not store
     try:
         if not opened.read(name, 0, 1) and opened.saved(name) is None:
-            if task is None or budget is None:
+            if task is None:
                 raise unknown_campaign(opened, name)
+            if budget is None:
+                raise InputError(f"campaign {name!r}: budget is missing; a new campaign needs it")
             settings = _settings(
                 stop, expire_after, release, starts, ends, per_day, shadow, on_overrun
             )
@@ -192,8 +196,6 @@ def _create(
     core = Core()
     core.controller, core.settings, core.policy_text = controller, settings, text
     core.digest = digest_of(core.controller)
-    for text, kind in notices_of(name, known, settings, budget, policy).items():
-        warn_caller(text, kind)
     pairs = zip(known.limit_names, known.limit_kinds, strict=True)
     names = ["cost", *(name for name, limit in pairs if limit.hard)]
     accounts = list(zip(names, [float(budget), *hard_totals(known, budget)], strict=True))
@@ -204,6 +206,8 @@ def _create(
         if value is not None and made[0].ticks(value) < least:
             what = f"must be at least {made[0].amount(least):g}, the largest cost of a pull"
             raise InputError(f"{place} = {value:g}: {what}")
+    for text, kind in notices_of(name, known, settings, budget, policy).items():
+        warn_caller(text, kind)
     body = Created(
         **core.state(),
         name=name,

@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, get_origin
 
-from tightrope.errors import PolicyError
+from tightrope.errors import PolicyError, nearest
 
 PACKAGE = str(Path(__file__).parents[1])
 _parsing = Lock()  # in Python 3.11 two threads that parse at the same time end in a SystemError
@@ -102,6 +102,11 @@ def require_forms(kind: type) -> None:
         wanted = next(vars(one)[name] for one in reversed(kind.__mro__) if name in vars(one))
         given, taken = (_parameters(one) for one in (wanted, function))
         static = isinstance(wanted, staticmethod)
+        if static and function is wanted and _is_missing(function):
+            near = nearest(name, vars(kind))
+            hint = f"; {near}" if near.startswith("did") else ""
+            place = place_of(kind, kind)
+            raise PolicyError(f"policy {kind.__name__}: the class has no {name}{hint}{place}")
         if static != isinstance(function, staticmethod) or not _accepts(function, len(given)):
             form = ("@staticmethod " if static else "") + f"{name}({', '.join(given)})"
             place = place_of(kind, getattr(kind, name))
@@ -119,6 +124,11 @@ def _static_functions(kind: type) -> list[str]:
         for name, value in vars(one).items()
         if isinstance(value, staticmethod) and not name.startswith("_")
     ]
+
+
+def _is_missing(function: staticmethod[..., Any]) -> bool:
+    """Whether a function of a base class only says that the class must have it."""
+    return "NotImplementedError" in function.__func__.__code__.co_names
 
 
 def _parameters(function: Any) -> list[str]:

@@ -123,7 +123,7 @@ def as_types(contexts: object) -> Types | None:
     if contexts is None or isinstance(contexts, Types):
         return contexts
     if isinstance(contexts, Mapping):
-        if isinstance(contexts.get("types"), list) or set(contexts) <= {*KEYS}:
+        if isinstance(contexts.get("types"), list | str) or set(contexts) <= {*KEYS}:
             given = dict(known_keys(dict(contexts), ("types", *KEYS)))
             return Types(given.pop("types", ()), **given)
         return Types(tuple(shares_of(contexts)))

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tightrope.errors import ProblemError, nearest
+from tightrope.errors import InputError, ProblemError, nearest
 from tightrope.files import read_file
 from tightrope.problem import (
     Arm,
@@ -28,7 +28,7 @@ from tightrope.problem.distributions import (
     TwoPoint,
     Uniform,
 )
-from tightrope.problem.values import at
+from tightrope.problem.values import at, shown
 
 LIMIT = 0.8  # c in every experiment of the paper
 MOST_BYTES = 2**27  # largest file to read; enough for a million arms
@@ -161,7 +161,7 @@ def ready_problem(name: str) -> Problem:
 
 def _is_path(name: str) -> bool:
     """Whether a name can only be the path of a file."""
-    return os.path.basename(name) != name or name.lower().endswith(".toml")
+    return os.path.basename(name) != name or "." in name
 
 
 def load_problem(name_or_path: str | Path) -> Problem:
@@ -175,6 +175,18 @@ def load_problem(name_or_path: str | Path) -> Problem:
         return ready_problem(str(name_or_path))
     with at(str(name_or_path)):
         return Problem.from_toml_table(table_of(text), _folder(name_or_path))
+
+
+def as_problem(problem: object) -> Problem:
+    """``problem`` itself, or the one that a text names; raises if it is neither."""
+    if isinstance(problem, str):
+        return load_problem(problem)
+    if isinstance(problem, Problem):
+        return problem
+    given = "a Task" if isinstance(problem, Task) else shown(problem)
+    raise InputError(
+        f"problem: {given} cannot be simulated; must be a Problem, with distributions for the arms"
+    )
 
 
 def load_task(name_or_path: str | Path) -> Task:

@@ -83,7 +83,10 @@ class Space(Sequence[str]):
 
     def value(self, arm: int) -> Value:
         """The number of an arm; a tuple in a box."""
-        point = self.grid[arm]
+        return self.as_value(self.grid[arm])
+
+    def as_value(self, point: tuple[float, ...]) -> Value:
+        """The number of a point; itself in a box."""
         return point[0] if self.side_count == 1 else point
 
     def point_of(self, name: str) -> float | list[float]:

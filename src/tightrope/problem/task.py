@@ -400,9 +400,9 @@ class Task(Known):
         known_keys(table, (*HEAD_KEYS, *FACT_KEYS))
         arms = table.get("arms", [])
         if not isinstance(arms, list):
-            raise ProblemError(f"arms = {shown(arms)}: must be [[arms]] tables")
-        names = []
-        for k, arm in enumerate(arms, start=1):
+            raise ProblemError(f"arms = {shown(arms)}: must be [[arms]] tables, or a list of names")
+        names = [arm for arm in arms if isinstance(arm, str)]
+        for k, arm in enumerate(arms if len(names) < len(arms) else (), start=1):
             with at(f"arm {k}"):
                 names.append(known_keys(arm, ("name",)).get("name", f"arm {k}"))
         facts = {key: table[key] for key in FACT_KEYS if key in table}
@@ -419,7 +419,9 @@ def holds_task(table: Mapping[str, Any]) -> bool:
     return (
         bool(arms)
         and isinstance(arms, list)
-        and all(isinstance(arm, dict) and set(arm) <= {"name"} for arm in arms)
+        and all(
+            isinstance(arm, str) or (isinstance(arm, dict) and set(arm) <= {"name"}) for arm in arms
+        )
     )
 
 

@@ -22,7 +22,8 @@ def table_of(text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except ValueError as error:
-        raise ProblemError(f"not TOML: {error}") from None
+        hint = "; load_problem and load_task read a file" if text.endswith(".toml") else ""
+        raise ProblemError(f"not TOML: {error}{hint}") from None
     except RecursionError:
         raise ProblemError("not TOML: nested too deeply") from None
 

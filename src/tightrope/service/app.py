@@ -285,8 +285,12 @@ def route_of(method: str, raw: bytes) -> tuple[Route, str | None, str]:
             place = parts[4] if len(parts) >= 5 else ""
             return by_method[method], parts[2] if len(parts) >= 3 else None, place
     path = one_line(raw.decode("latin-1"))
-    if found:
-        allowed = ", ".join(sorted({one for by_method in found for one in by_method}))
+    methods = {one for by_method in found for one in by_method}
+    acts = parts[:2] == ["v1", "campaigns"] and parts[4:] in ([], ["batch"])
+    if acts and parts[3:4] and parts[3] in ACTS:
+        methods.add("POST")
+    if methods:
+        allowed = ", ".join(sorted(methods))
         text = f"method {method} of {path}: must be {allowed}"
         raise RefusalError(405, "method", text, allow=allowed)
     raise NotFoundError(f"path {path!r}: does not exist; see /openapi.json")

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tightrope.changes import CHANGES, CampaignChange, name_of
-from tightrope.errors import ConflictError, HaltedError, InputError, NotFoundError, TightropeError
+from tightrope.errors import (
+    ConflictError,
+    HaltedError,
+    InputError,
+    NotFoundError,
+    TightropeError,
+    nearest,
+)
 from tightrope.formats import finite
 from tightrope.live.core import Core
 from tightrope.live.events import when
@@ -416,7 +423,8 @@ def require_installed(policy: str | None) -> None:
     """Raise unless a policy is installed; a file or module would be executed here."""
     known = known_policies()
     if policy is not None and (".py:" in policy or policy.partition(":")[0] not in known):
-        raise InputError(f"policy = {shown(policy)}: must be one of {', '.join(sorted(known))}")
+        hint = nearest(policy.partition(":")[0], sorted(known))
+        raise InputError(f"policy = {shown(policy)}: must be an installed one; {hint}")
 
 
 def add_change(kind: type[CampaignChange]) -> None:

@@ -23,6 +23,7 @@ LONGEST_FIELD = 100  # characters of an unknown field that are compared with kno
 UNKNOWN = re.compile("Object contains unknown field `(.*)`", re.DOTALL)
 MISSING = re.compile("Object missing required field `([^`]*)`")
 WRONG = re.compile(r"Expected `([^`]*)`, got `([^`]*)`(?: - at `\$\.?(.*)`)?")
+OUTSIDE = re.compile(r"(.*) out of range(?: - at `\$\.?(.*)`)?")
 WORDS = {
     "str": "text", "float": "a number", "int": "a whole number", "bool": "true or false",
     "object": "an object", "array": "a list", "null": "null",
@@ -221,8 +222,12 @@ def decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
             raise InputError(f"body: {found[1]} is missing") from None
         if found := WRONG.fullmatch(str(error)):
             raise _wrong_type(body, *found.groups("")) from None
+        if found := OUTSIDE.fullmatch(str(error)):
+            raise InputError(f"{found[2] or 'body'}: must be below 1.8e308 in size") from None
         raise InputError(f"body: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RefusalError(400, "malformed", f"body: is not JSON: {error}") from None
+        what = str(error).replace("Input data was truncated", "ends too early")
+        what = f"is not JSON: {what}" if body.strip() else "is empty; must be JSON"
+        raise RefusalError(400, "malformed", f"body: {what}") from None
     except RecursionError:
         raise RefusalError(400, "malformed", "body: is nested too deeply") from None

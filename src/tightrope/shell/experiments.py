@@ -123,7 +123,8 @@ def tune(
     with after_the_work():
         files = save(draw(found.panels(), columns=2), out)
     if not found.feasible:
-        say(f"no setting has a violation of at most {max_violation:g}; this one is nearest")
+        most = f"a violation of at most {max_violation:g}"
+        say(f"no setting is shown to have {most}, with 95 % confidence; this one is nearest")
     with Checkpoint(f"{out}.parts", fresh=True):  # delete what is left there
         pass
     say(f"wrote {', '.join(str(path) for path in files)}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tightrope.errors import InputError
-from tightrope.optimum.pi_star import oracle
+from tightrope.optimum.pi_star import oracle_of_arms
 from tightrope.problem import Problem, require_unchanging
 from tightrope.theory import formulas
 from tightrope.theory.citations import cited
@@ -94,7 +94,8 @@ def learning_bounds(problem: Problem, budget: float) -> list[Bound]:
         found = learning_limit(problem)
         obstacle, note = found.obstacle, _learning_note(found)
         constant = math.inf if found.constant is None else found.constant
-    regret, earned = constant * math.log(normalised), oracle(problem.blind).reward_rate * budget
+    earned = oracle_of_arms(problem.blind).reward_rate * budget
+    regret = constant * math.log(normalised)
     values = {
         "learning: regret per log B, C": (constant, note),
         "learning: regret, C log B": (regret, "a lower bound, for large B"),

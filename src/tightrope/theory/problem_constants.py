@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tightrope.errors import InputError, ProblemError
-from tightrope.optimum.pi_star import oracle
+from tightrope.optimum.pi_star import oracle_of_arms
 from tightrope.problem import Arm, Problem, require_unchanging
 from tightrope.problem.cells import Cells
 
@@ -50,7 +50,7 @@ def constants(problem: Problem) -> TheoryConstants:
             f"{problem.not_per_cost}: the paper's bounds are for a limit per unit of cost"
         )
     require_unchanging(problem, "the paper's bounds are for")
-    moments, best = problem.moments, oracle(problem.blind)
+    moments, best = problem.moments, oracle_of_arms(problem.blind)
     limit = float(moments.limits[0])
     slack = limit * moments.cost - moments.penalty[:, 0]
     slater = int(np.argmax(slack))

@@ -62,7 +62,8 @@ class Listing:
             many = sum(_is(row, state) for row in self.every)
             if many:
                 word = STATES[state].lower()
-                parts.append(f"{many:,} {'need attention' if state == 'attention' else word}")
+                verb = "needs" if many == 1 else "need"
+                parts.append(f"{many:,} {f'{verb} attention' if state == 'attention' else word}")
         return " · ".join(parts)
 
 
