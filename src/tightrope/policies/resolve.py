@@ -42,7 +42,6 @@ from tightrope.policies.parts.mixture import (
     Mixture,
     Program,
     best_pair,
-    least_of,
     pick,
     pick_of_pair,
     rate_of,
@@ -336,7 +335,7 @@ def decide_for_one(
     """An arm by the drawn means, under one limit; ``apart``: see ``be_hopeful``."""
     arms = scratch.arms
     allowance, limit, ahead = state.remaining[1], state.limits[0], cost_ahead(state, arms)
-    safest = least_of(arms.cautious) & NOT_NEGATIVE
+    safest = _least(arms.cautious) & NOT_NEGATIVE
     low, spread, size = arms.rate[safest], arms.spread[safest], arms.more[MORE * safest + SIZE]
     unsure = spread / known_cost(arms.more[MORE * safest + KNOWN], ahead, apart)
     reserve, outlook = skewness(constants, size), (low, spread, unsure)
@@ -358,6 +357,15 @@ def decide_for_one(
         return arm
     bearable = can_rescue(constants, outlook, reserve + excess, allowance, ahead)
     return arm if bearable else safest
+
+
+def _least(numbers: Array) -> int:
+    """The place of the smallest."""
+    place, least = 0, numbers[0]
+    for at in range(1, len(numbers)):
+        if numbers[at] < least:
+            place, least = at, numbers[at]
+    return place
 
 
 # Any number of limits.

@@ -146,24 +146,17 @@ def rate_of(mixture: Mixture, rates: Array, m: int) -> float:
 
 def _ends(rewards: Array, penalties: Array, limit: float) -> tuple[int, int]:
     """The best arm that keeps the limit (or the least violating one), and the best arm of all."""
-    under, low, over, high = -1, -INFINITY, 0, rewards[0]
-    for k in range(len(rewards)):
-        reward = rewards[k]
-        kept = reward if penalties[k] <= limit else -INFINITY  # no branch, to be mispredicted
-        under, low = (k, kept) if kept > low else (under, low)
-        over, high = (k, reward) if reward > high else (over, high)
-    if under < 0:
-        under = least_of(penalties)
-    return under, (over if high > rewards[under] else under)
-
-
-def least_of(numbers: Array) -> int:
-    """The place of the smallest."""
-    place, least = 0, numbers[0]
-    for at in range(1, len(numbers)):
-        if numbers[at] < least:
-            place, least = at, numbers[at]
-    return place
+    under, low, least, over, high = 0, rewards[0], penalties[0], 0, rewards[0]
+    for k in range(1, len(rewards)):
+        reward, penalty = rewards[k], penalties[k]
+        if penalty <= limit:
+            if least > limit or reward > low:
+                under, low, least = k, reward, penalty
+        elif least > limit and penalty < least:
+            under, low, least = k, reward, penalty
+        if reward > high:
+            over, high = k, reward
+    return under, (over if high > low else under)
 
 
 def _store_pair(program: Program, pair: Pair) -> None:
