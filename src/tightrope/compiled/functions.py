@@ -275,7 +275,7 @@ def compile_kernel(kernel: Any, **options: Any) -> Any:
     """
     digest = key_of(kernel, options)
     kernel.__qualname__ = kernel.__name__ = f"{kernel.__name__.strip('_')}_{digest[:16]}"
-    dispatcher = njit(no_cfunc_wrapper=True, **OPTIONS, **options)(kernel)
+    dispatcher = njit(no_cfunc_wrapper=True, **{**OPTIONS, **options})(kernel)
     with suppress(RuntimeError):  # no writable folder: compile every time
         dispatcher._cache = _KernelCache(kernel, digest)
     compile_types = dispatcher.compile

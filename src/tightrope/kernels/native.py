@@ -176,6 +176,11 @@ class LiveCalls(NamedTuple):
     ask_beside: Any  # (run, view, flight, stand_ins) -> the next arm; ``view``: a block's address
 
 
+def _brief(kernel: Any) -> Any:
+    """A kernel that keeps Python's lock: to let go of it takes longer than many a step."""
+    return compile_kernel(kernel, nogil=False)
+
+
 @cache
 def live_calls() -> LiveCalls:
     """Compiled, or loaded from the disk."""
@@ -198,7 +203,7 @@ def live_calls() -> LiveCalls:
 
     word, number = types.int64, types.float64
     return LiveCalls(
-        direct_call(compile_kernel(tell_any), word, word, number, number, number),
-        direct_call(compile_kernel(ask_any), word),
-        direct_call(compile_kernel(ask_beside_any), word, word, NUMBERS, NUMBERS),
+        direct_call(_brief(tell_any), word, word, number, number, number),
+        direct_call(_brief(ask_any), word),
+        direct_call(_brief(ask_beside_any), word, word, NUMBERS, NUMBERS),
     )
