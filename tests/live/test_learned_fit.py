@@ -13,7 +13,7 @@ from tightrope.problem import Box
 SPACES = {
     "interval": Interval(0, 2, name="x", points=31),
     "square": Box({"x": (0, 1), "y": (0, 3)}, points=9),
-    "cube": Box({"x": (0, 1), "y": (0, 3), "z": (0, 1)}),
+    "cube": Box({"x": (0, 1), "y": (0, 3), "z": (0, 1)}, points=9),
 }
 
 

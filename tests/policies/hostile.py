@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
-from tightrope.compiled.functions import compile_function
+from tightrope.compiled.functions import compile_function, compile_kernel, separate
 from tightrope.policies.choice import record
 from tightrope.policies.parts.guard import Guard, allows, open_guard, settle
 from tightrope.policies.state import State, field_starts, record_maker
@@ -58,10 +57,10 @@ class Game:
         return state, guard
 
 
-_may, _note, _record = (compile_function(one, jit=njit) for one in (allows, settle, record))
+_may, _note, _record = (compile_function(one, jit=separate) for one in (allows, settle, record))
 
 
-@njit
+@compile_kernel
 def _play(
     state, guard, fresh_state, fresh_guard, chances, rows, eager, delay, largest, reserve, runs,
     seed, out,
