@@ -23,7 +23,7 @@ from tightrope import (
 )
 from tightrope.data.tables import task_of
 from tightrope.errors import InputError, ProblemError
-from tightrope.policies import UCBALP
+from tightrope.policies import UCBALP, featured
 from tightrope.policies.parts import linear, matrices, regression
 from tightrope.problem import Mixed
 
@@ -434,6 +434,38 @@ def test_limits_are_kept():
             controller.tell(arm, reward=(0.2, 0.5, 1.0)[arm], penalty=penalty)
         broken += bad > 0.4 * 500
     assert broken <= 1
+
+
+def routed(seed, rows=400):
+    """The small model earns least, and the dollars of the large one are hard to foresee."""
+    random = np.random.default_rng(seed)
+    outcomes = np.ones((rows, 3, 3))
+    outcomes[:, :, 1] = np.clip(random.normal([0.5, 0.9, 0.95], 0.05, (rows, 3)), 0.0, 1.0)
+    outcomes[:, :, 2] = np.minimum(random.exponential([0.001, 0.01, 0.2], (rows, 3)), 1.0)
+    arms, features = ["small", "middle", "large"], random.normal(size=(rows, 1))
+    return FullTable(arms, ["dollars"], outcomes, contexts=features)
+
+
+def test_near_the_end_the_best_arm_that_is_bearable_takes_the_place_of_a_dear_one():
+    """An answer of the large model could break the limit then, one of the middle one could not."""
+    full, limits = routed(0), {"dollars": Limit(0.06, per="pull")}
+    made = {"budget": 399, "orders": 10, "learn_from": routed(1)}
+    (row,) = replay(full, limits, "resolve:risk=0.01", **made).rows
+    assert row.pull_share[0] * row.pulls < 2.0
+    assert row.pull_share[2] > 0.2
+    assert row.broken[0][0] == 0.0
+
+
+def test_an_arm_with_few_penalties_may_have_larger_ones():
+    """Where it takes the place of another arm, it has one more of the usual size of all arms."""
+    controller, _ = played(120, 2)
+    state, scratch = controller._state.record, controller._state.scratch
+    scratch.models.usual[2], scratch.models.noise[2], scratch.penalty[0] = 0.05, 0.0025, 0.05
+    scratch.arms.pooled[2] = 0.9
+    assert featured._size_here(state, scratch, 0, 0) == pytest.approx(0.1)
+    for told, size in ((1.0, 0.91 / 1.9), (9.0, 1.71 / 9.9), (1e9, 0.1)):
+        state.totals[2] = told
+        assert featured._cautious_size(state, scratch, 0, 0) == pytest.approx(size)
 
 
 @pytest.mark.parametrize("limits", [{}, {"bad": Limit(0.4, per="pull"), "slow": Limit(0.6)}])

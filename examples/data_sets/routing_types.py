@@ -50,7 +50,7 @@ def kinds_of(tables: Sequence[FullTable]) -> list[str]:
 
 
 def cell(
-    tables: Sequence[FullTable], contexts: Any, limit: float, orders: int, learns: bool
+    tables: Sequence[FullTable], contexts: Any, limit: float, learns: bool, **orders: int
 ) -> str:
     """The results at a limit, in a few characters."""
     table, other = tables
@@ -63,9 +63,7 @@ def cell(
     )
     past = other if learns else None
     budget = len(table) - 1
-    found = replay(
-        table, task, POLICY, budget=budget, orders=orders, learn_from=past, weight=WEIGHT
-    )
+    found = replay(table, task, POLICY, budget=budget, learn_from=past, weight=WEIGHT, **orders)
     (row,) = found.rows
     reward = row.reward_rate.mean * budget / len(table)
     spend = 1.0 + row.violation[0].mean / limit
@@ -81,13 +79,14 @@ def compare(
     """
     parser = argparse.ArgumentParser(description=about.partition("\n")[0])
     parser.add_argument("--orders", type=int, default=20, help="shuffles of the prompts")
+    parser.add_argument("--seed", type=int, default=0, help="of the shuffles")
     options, width = parser.parse_args(arguments), max(map(len, cases))
     try:
         tables_of = made(fetch(PARETOBANDIT, default_cache()))
         print(f"{'dollars per request':{width}}", *(f"{limit:<20.3g}" for limit in LIMITS))
         for name, (types, learns) in cases.items():
             tables, contexts = tables_of(types)
-            cells = [cell(tables, contexts, limit, options.orders, learns) for limit in LIMITS]
+            cells = [cell(tables, contexts, limit, learns, **vars(options)) for limit in LIMITS]
             print(f"{name:{width}}", *(f"{one:20}" for one in cells), flush=True)
     except TightropeError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)

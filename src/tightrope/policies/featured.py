@@ -10,7 +10,8 @@ A step, for a request with columns x, with a budget b and allowances a_m left:
    best arms by drawn outcomes are expected to incur the rates q_m;
 3. take the arm with the largest R - theta X - sum_m lambda_m (Y_m - q_m X), where the outcomes are
    those of linear models for x (``parts.linear``), moved by the draw;
-4. pull it if the safest arm could rescue every limit afterwards, else look again at 1.
+4. pull it if the safest arm could rescue every limit afterwards. If not, look again at 1, and pull
+   the best arm that is sure to keep the rates and could be rescued; if there is none, the safest.
 
 The rates come from what was really spent, so that a wrong model costs reward, not the limit.
 Letters as in ``parts.linear``.
@@ -201,7 +202,9 @@ class FeaturedResolve(Resolve):
             return arm
         if _look_ahead(constants, state, scratch) < 0.0:
             return _least(state, scratch)
-        return arm if _bearable(constants, state, scratch, arm) else int(scratch.safest[0])
+        if _bearable(constants, state, scratch, arm):
+            return arm
+        return _best_bearable(constants, state, scratch)
 
     @classmethod
     def functions(cls, penalties: int | None = None) -> tuple[Callable[..., Any], ...]:
@@ -376,6 +379,22 @@ def _bearable(constants: Constants, state: State, scratch: FeaturedScratch, arm:
     return True
 
 
+def _best_bearable(constants: Constants, state: State, scratch: FeaturedScratch) -> int:
+    """The best arm that is bearable and keeps the rates, by cautious estimates; else the safest."""
+    safest, limited = int(scratch.safest[0]), len(state.limits)
+    found, most = safest, -math.inf
+    for arm in range(len(state.pulls)):
+        value = _value(state, scratch, arm)
+        for m in range(limited):
+            size = _cautious_size(state, scratch, arm, m)
+            sure = scratch.arms.cautious[arm * limited + m] <= scratch.promised[m]
+            if not (sure and rescued(constants, state, scratch, m, size, safest)):
+                value = -math.inf
+        if value > most:
+            found, most = arm, value
+    return found
+
+
 def rescued(
     constants: Constants, state: State, scratch: Any, m: int, size_here: float, safest: int
 ) -> bool:
@@ -404,6 +423,13 @@ def _size_here(state: State, scratch: FeaturedScratch, arm: int, m: int) -> floa
     if not is_learned(state, arm, 2 + m) or state.totals[at] <= 0.0:
         return size_of(state, scratch.arms, arm, m)
     return min(models.noise[at] / models.usual[at] + expected, 1.0)  # type: ignore[no-any-return]
+
+
+def _cautious_size(state: State, scratch: FeaturedScratch, arm: int, m: int) -> float:
+    """The same with one penalty more, of the usual size of all arms: the largest are seen late."""
+    size, seen = _size_here(state, scratch, arm, m), state.totals[arm * len(scratch.worth) + 2 + m]
+    larger = max(scratch.arms.pooled[2 + m], size)
+    return (seen * size + larger * larger) / (seen + larger)  # type: ignore[no-any-return]
 
 
 def _least(state: State, scratch: FeaturedScratch) -> int:
