@@ -430,7 +430,7 @@ def _spare(
             for row in range(first, first + count):
                 less = arms.penalty[at] * arms.cost[best]
                 less -= arms.penalty[row * limited + m] * arms.cost[row]
-                if less > 0.0:
+                if row != best and less > 0.0:  # on a GPU, a number minus itself may round above 0
                     least = min(least, (worth - _value(scratch, row, limited)) / less)
     saved = scratch.price[1 + m] + least
     odds = min(0.5 * saved / low, MOST_ODDS) if low > 0.0 else MOST_ODDS
