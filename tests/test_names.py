@@ -150,8 +150,8 @@ def test_in_figures(name, tmp_path):
             texts = [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.get_xticklabels()]
             assert not any(acts(text.get_text()) for text in texts)
         assert len(figure.legends[0].get_texts()) >= 3
-    files = save(figure, tmp_path / "picture", kinds=("png", "svg"))
-    assert all(path.stat().st_size > 1000 for path in files)
+    [path] = save(figure, tmp_path / "picture", kinds=("svg",))  # as the other kinds are drawn
+    assert path.stat().st_size > 1000
     xml.etree.ElementTree.parse(tmp_path / "picture.svg")
 
 
