@@ -36,7 +36,8 @@ Numbers = npt.NDArray[Any]  # of the kernel's precision
 STEPS_PER_CHUNK = 2_000_000  # a few milliseconds
 FOREVER = 2**62
 FEW_RUNS = 16  # for at most this many runs, narrow lanes are faster than wide ones
-WIDE = 16  # bytes of a number for each arm, up to which 128 lanes fit into 32 KB of cache
+# Bytes of a number for each arm, and the lanes that fit into 32 KB of cache up to there.
+WIDE = ((16, 128), (24, 96), (math.inf, 64))
 MANY = 128  # from this many arms on, a decision for one run does not compute every index
 # Number of arms from which one run at a time is faster than lanes, by method: measured.
 CROWDED: dict[tuple[str, type], float] = {
@@ -68,7 +69,7 @@ class LanesPlan:
         """Which kernel: K is a compile-time constant if arms are few and outcomes 0 or 1."""
         job, arms = self.job, self.job.arm_count
         few = arms if job.bernoulli and arms <= FEW_ARMS and not job.any_arms else 0
-        wide = 128 if few * np.dtype(job.dtype).itemsize <= WIDE else 64
+        wide = next(lanes for size, lanes in WIDE if few * np.dtype(job.dtype).itemsize <= size)
         return Kernel(
             policy=type(job.policy),  # type: ignore[arg-type]
             penalties=max(job.penalty_count, 1),
