@@ -51,7 +51,7 @@ def test_an_option_that_went_astray_is_no_store(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("url", ["mysql://me:secret@host/base", "http://x"])
+@pytest.mark.parametrize("url", ["mysql://me:secret@host/base", "http://x", ":memory:"])
 def test_other_addresses_are_refused_without_their_passwords(url):
     with pytest.raises(InputError, match=r"must be a path of a file, postgresql://...") as caught:
         open_store(url)

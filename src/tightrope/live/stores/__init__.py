@@ -24,10 +24,10 @@ def open_store(url: str | Store, *, create: bool = True) -> Store:
         from tightrope.live.stores.postgres import PostgresStore
 
         return PostgresStore(text, create=create)
-    if "://" in text:
+    if "://" in text or text == ":memory:":  # the latter is SQLite's word
         allowed = "a path of a file, postgresql://..., or memory:"
-        scheme = text.partition("://")[0]
-        raise InputError(f"store = '{scheme}://...': must be {allowed}")
+        scheme, found, _ = text.partition("://")
+        raise InputError(f"store = '{scheme}{found and '://...'}': must be {allowed}")
     if text.startswith("-"):  # a misplaced option of the shell, not a file
         raise InputError(f"store = {text!r}: must not begin with '-'; './{text}' names such a file")
     from tightrope.live.stores.sqlite import SQLiteStore
