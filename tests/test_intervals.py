@@ -227,6 +227,15 @@ def test_the_best_number_is_found_between_the_points(name):
     assert best.pull_share[62] == 1.0  # it counts for the nearest point
 
 
+def test_it_prints_the_numbers_not_every_point():
+    text = repr(oracle(rewarded(lambda x: x * (1.2 - x))))
+    assert re.fullmatch(
+        r"Oracle\(reward_rate=0\.36\d*, .*numbers=\{0\.6\d*: 1\.0\}, error=.*\)", text
+    )
+    assert "pull_share" not in text
+    assert "pull_share=array" in repr(oracle("paper"))
+
+
 def test_the_best_numbers_of_a_box_are_found():
     box = Box({"a": (0, 1), "b": (0, 2)}, points=7)
     best = oracle(

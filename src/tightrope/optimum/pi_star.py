@@ -22,7 +22,7 @@ arms are then sums over the types.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -84,6 +84,15 @@ class Oracle:
     bound: str = field(default="", repr=False)
     numbers: Mapping[Value, float] = field(default_factory=dict, repr=False)
     numbers_by_type: Mapping[str, Mapping[Value, float]] = field(default_factory=dict, repr=False)
+
+    def __repr__(self) -> str:
+        """Over an interval or a box, the numbers of the mixture stand for the shares of points."""
+        numbers = ("numbers", "error") if self.numbers else ()
+        points = ("pull_share", "cost_share", "arm_names") if numbers else ()
+        names = [one.name for one in fields(self) if one.repr and one.name not in points]
+        return (
+            f"Oracle({', '.join(f'{name}={getattr(self, name)!r}' for name in (*names, *numbers))})"
+        )
 
     @property
     def shares_by_type(self) -> dict[str, list[float]]:
