@@ -49,8 +49,9 @@ class _PartLibrary(JITCodeLibrary):  # type: ignore[misc]
         the time to compile, and its code does not become faster.
         """
         if sum(not one.is_declaration for one in self._final_module.functions) <= SMALL:
-            manager, builder = self._codegen._module_pass_manager()
-            manager.run(self._final_module, builder)
+            made = self._codegen._module_pass_manager()  # with a builder from numba 0.62 on
+            manager, *builder = made if isinstance(made, tuple) else (made,)
+            manager.run(self._final_module, *builder)
 
     def _finalize_final_module(self) -> None:
         self._finalize_dynamic_globals()
