@@ -37,11 +37,17 @@ def copy_to_docs(folder: Path, docs: Path) -> None:
     charts.draw("arena.png")
 
 
-def policy_lines(rows: Sequence[ArenaRow], budget: float) -> list[list[str]]:
-    """A line for each policy, over all problems at one budget; the best come first."""
-    head = "policy problems within first median_regret_percent broken_percent runs".split()
-    runs = {row.policy: f"{row.runs}" for row in rows}
-    return [head, *([*_cells(one), runs[one.policy]] for one in ranked_policies(rows, budget))]
+def policy_lines(rows: Sequence[ArenaRow]) -> list[list[str]]:
+    """A line for each budget and policy, over all problems; the best come first."""
+    head = "budget policy problems within first median_regret_percent broken_percent runs".split()
+    runs = {(row.budget, row.policy): f"{row.runs}" for row in rows}
+    ranked = [(budget, one) for budget in budgets(rows) for one in ranked_policies(rows, budget)]
+    return [head, *([f"{at:g}", *_cells(one), runs[at, one.policy]] for at, one in ranked)]
+
+
+def budgets(rows: Sequence[ArenaRow]) -> list[float]:
+    """The budgets, from the smallest on."""
+    return sorted({row.budget for row in rows})
 
 
 def ranked_policies(rows: Sequence[ArenaRow], budget: float) -> list[Standing]:
@@ -54,16 +60,17 @@ def _cells(one: Standing) -> list[str]:
     return [one.policy, *counts, _percent(one.regret_share), _percent(one.broken)]
 
 
-def problem_lines(rows: Sequence[ArenaRow], budget: float) -> list[list[str]]:
-    """A line for each problem and each of the best policies, at one budget."""
-    best = [one.policy for one in ranked_policies(rows, budget)[:MOST]]
-    found = ["problem policy runs rank limit regret_percent violation_percent broken_percent"
+def problem_lines(rows: Sequence[ArenaRow]) -> list[list[str]]:
+    """A line for each budget, problem and each of the best policies."""
+    found = ["budget problem policy runs rank limit regret_percent violation_percent broken_percent"
              " broken_far_percent".split()]  # fmt: skip
-    for row in rows:
-        if row.budget == budget and row.policy in best:
-            shares = (row.regret_share, row.violation_share, row.broken, row.broken_far)
-            place = [row.problem, row.policy, f"{row.runs}", f"{row.rank}", row.kept]
-            found.append([*place, *map(_percent, shares)])
+    for budget in budgets(rows):
+        best = [one.policy for one in ranked_policies(rows, budget)[:MOST]]
+        for row in rows:
+            if row.budget == budget and row.policy in best:
+                shares = (row.regret_share, row.violation_share, row.broken, row.broken_far)
+                place = [row.problem, row.policy, f"{row.runs}", f"{row.rank}", row.kept]
+                found.append([f"{budget:g}", *place, *map(_percent, shares)])
     return found
 
 
@@ -101,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     for name, lines in ((POLICIES, policy_lines), (PROBLEMS, problem_lines)):
         with (folder / name).open("w", newline="", encoding="utf-8") as file:
-            csv.writer(file, lineterminator="\n").writerows(lines(found.rows, found.budget))
+            csv.writer(file, lineterminator="\n").writerows(lines(found.rows))
     print(f"{time.perf_counter() - start:.0f} s", flush=True)
 
 

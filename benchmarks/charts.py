@@ -56,8 +56,8 @@ class Chart:
     """A CSV file, the label of a row, and the panels.
 
     ``label`` is filled in from the row's columns. With ``turned`` the file's columns are the rows
-    of the chart, and its first column names the columns. ``most`` rows are drawn. ``axis`` is the
-    title of the horizontal axis of all panels.
+    of the chart, and its first column names the columns. Only rows with the values ``of`` are
+    drawn, and of these ``most``. ``axis`` is the title of the horizontal axis of all panels.
     """
 
     data: str
@@ -66,13 +66,16 @@ class Chart:
     turned: bool = False
     most: int | None = None
     axis: str = ""
+    of: tuple[tuple[str, str], ...] = ()  # columns and their values
 
     def rows(self) -> list[Row]:
         """The rows that are drawn."""
         with (DOCS / "data" / f"{self.data}.csv").open(newline="", encoding="utf-8") as file:
             lines = list(csv.reader(file))
         head, *rows = zip(*lines, strict=True) if self.turned else lines
-        return [dict(zip(head, row, strict=True)) for row in rows[: self.most]]
+        found = [dict(zip(head, row, strict=True)) for row in rows]
+        wanted = [row for row in found if set(self.of) <= set(row.items())]
+        return wanted[: self.most]
 
 
 CHARTS = {
@@ -85,6 +88,7 @@ CHARTS = {
             Panel("runs that break a limit, %", {"": "broken_percent"}, log=False, low=0, high=76),
         ),
         most=6,
+        of=(("budget", "1000"),),
     ),
     "arena-types.png": Chart(
         "arena-types",

@@ -4,7 +4,7 @@
     python -m benchmarks.logs optimum       # how often the 95 % interval holds the true optimum
     python -m benchmarks.logs plans         # the same for a policy's reward, of logs with features
 
-Each prints a table in Markdown. ``--logs N``: logs per row, and ``--seed N``.
+Each prints rows of CSV. ``--logs N``: logs per row, and ``--seed N``.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.rows import print_rows
 from tightrope import Arm, FullTable, Limit, Log, LyOn, Problem, Task, oracle, plan, simulate
 from tightrope.data.adaptive import OUTCOMES, SHARES, caveat
 from tightrope.data.best_rates import best_rate
@@ -253,30 +254,39 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--types", type=int, default=0, help="types of requests, all alike")
     given = parser.parse_args()
-    if given.table == "warnings":
-        print("| logger | logs | depend on outcomes | shares change | bias of a mean | worst |")
-        print("|---|---|---|---|---|---|")
-        for logger in LOGGERS:
-            row = warned(logger, given.logs or COUNTS.get(logger, 100), given.seed)
-            print(f"| {logger} | {row.logs} | {row.outcomes} | {row.shares} | {row.bias:+.3f}"
-                  f" | {row.worst:+.2f} |", flush=True)  # fmt: skip
-        return
-    if given.table == "plans":
-        print("| rewards | choices | logs | covered | truth | bias | spread | error |")
-        print("|---|---|---|---|---|---|---|---|")
-        for curved, chosen in product((False, True), repeat=2):
-            made = planned(curved, chosen, given.logs or 24, seed=given.seed)
-            print(f"| {'curved' if curved else 'linear'} | {'by x1' if chosen else 'at random'}"
-                  f" | {made.logs} | {made.held} | {made.truth:.0f} | {made.bias:+.0f}"
-                  f" | {made.spread:.0f} | {made.error:.0f} |", flush=True)  # fmt: skip
-        return
-    print("| arms | rewards | limit | covered before | covered | bias before | bias | error |")
-    print("|---|---|---|---|---|---|---|---|")
+    print_rows({"warnings": _warnings, "plans": _plans, "optimum": _optimum}[given.table](given))
+
+
+def _warnings(given: argparse.Namespace) -> Iterator[dict[str, object]]:
+    for logger in LOGGERS:
+        row = warned(logger, given.logs or COUNTS.get(logger, 100), given.seed)
+        counts = {"warned_outcomes": row.outcomes, "warned_shares": row.shares}
+        bias = {"mean_bias": f"{row.bias:.3f}", "lowest_bias": f"{row.worst:.2f}"}
+        yield {"logger": logger, "logs": row.logs, **counts, **bias}
+
+
+def _plans(given: argparse.Namespace) -> Iterator[dict[str, object]]:
+    for curved, chosen in product((False, True), repeat=2):
+        made = planned(curved, chosen, given.logs or 24, seed=given.seed)
+        place = {"rewards": "curved" if curved else "linear",
+                 "choices": "by x1" if chosen else "at random"}  # fmt: skip
+        numbers = {key: f"{value:.0f}" for key, value in made._asdict().items()}
+        yield {**place, **numbers}
+
+
+def _optimum(given: argparse.Namespace) -> Iterator[dict[str, object]]:
     for binding, case, arms in product((False, True), CASES, (2, 5, 12, 30)):
         one = coverage(case, arms, binding, given.logs or 100, seed=given.seed, types=given.types)
-        print(f"| {arms} | {case} | {'binds' if binding else 'is loose'} | {one.own / one.logs:.0%}"
-              f" | {one.corrected / one.logs:.0%} | {one.own_bias:+.3f} | {one.bias:+.3f}"
-              f" | {one.error:.3f} |", flush=True)  # fmt: skip
+        yield {
+            "arms": arms,
+            "rewards": case,
+            "limit": "binds" if binding else "loose",
+            "covered_before_percent": round(100 * one.own / one.logs),
+            "covered_percent": round(100 * one.corrected / one.logs),
+            "bias_before": f"{one.own_bias:.3f}",
+            "bias": f"{one.bias:.3f}",
+            "error": f"{one.error:.3f}",
+        }
 
 
 if __name__ == "__main__":

@@ -104,8 +104,10 @@ def risk() -> Figure:
     figure, (axes, right) = start(3.4, 2)
     for family, (colour, marker) in zip(distinct(found, "family"), OTHERS, strict=True):
         mine = [row for row in found if row["family"] == family]
-        g, broken = values(mine, "g"), values(mine, "broken_percent")
-        axes.plot(g, broken, color=colour, marker=marker, label=family)
+        g = distinct(mine, "g")
+        some = [values([row for row in mine if row["g"] == one], "broken_percent") for one in g]
+        broken = [sum(each) / len(each) for each in some]
+        axes.plot([*map(float, g)], broken, color=colour, marker=marker, label=family)
     axes.axhline(1.0, **REFERENCES["limit"])
     axes.annotate("asked for: 1 %", (3.5, 1.0), (0, 4), textcoords="offset points", ha="right")
     axes.set(xlabel="g = slack · √(A / K)", ylabel="runs that break the limit, %")

@@ -2,6 +2,8 @@
 
     python -m benchmarks.risk [--half train|fresh] [--family near ...] [--g 2.5 ...]
                               [--policy P ...] [--runs 2000] [--joint together|apart]
+    python -m benchmarks.risk --half fresh --csv       # the problems with one limit, as CSV
+    python -m benchmarks.risk --half fresh --asked     # risks at the g that each needs, as CSV
 
 A cell is a problem of coins at a budget: a family, g and a seed. g = slack sqrt(A / K), with slack
 how far the safest arm is below the limit, A the penalties allowed (``penalties_allowed``, by the
@@ -28,6 +30,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from benchmarks.rows import print_rows
 from tightrope import Arm, Bernoulli, Limit, Problem, optimum, parse_policy, simulate
 from tightrope.errors import RiskWarning
 from tightrope.policies.aim import Usual, penalties_allowed
@@ -39,6 +42,7 @@ SHUFFLES = 4
 LEVELS = (1.5, 2.0, 2.5, 3.5)  # of g
 FAR = 0.05  # of the limit
 FEW = 3  # arms that the yardstick permutes
+NEEDED = {0.001: 3.16, 0.01: 2.5, 0.05: 1.91, 0.1: 1.6, 0.2: 1.22}  # g, by the risk
 HALVES = {"train": (1, 2), "fresh": (101, 102)}  # seeds
 
 INDEPENDENT, JOINTS = "independent", ("together", "apart")
@@ -237,14 +241,41 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--policy", action="append")
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--joint", choices=[INDEPENDENT, *JOINTS], default=INDEPENDENT)
+    parser.add_argument("--csv", action="store_true", help="the problems with one limit")
+    parser.add_argument("--asked", action="store_true", help="risks at the g that each needs")
     asked = parser.parse_args(arguments)
     warnings.simplefilter("ignore", RiskWarning)
+    if asked.asked or asked.csv:
+        print_rows((_at_needed if asked.asked else _of_one_limit)(HALVES[asked.half], asked.runs))
+        return
     families, levels = asked.family or list(FAMILIES), asked.g or LEVELS
     for cell in cells(families, HALVES[asked.half], levels, asked.joint):
         for policy in asked.policy or ["resolve:risk=0.01"]:
             print(_line(cell, measured(cell, policy, asked.runs)), flush=True)
         if len(cell.means) <= FEW and cell.limits == 1 and cell.joint == INDEPENDENT:
             print(f"{_place(cell)} yardstick {yardstick(cell, asked.runs):6.2%}", flush=True)
+
+
+def _of_one_limit(seeds: Sequence[int], runs: int) -> Iterator[dict[str, object]]:
+    """Every problem of the families with one limit."""
+    for cell in cells([name for name, (*_, limits) in FAMILIES.items() if limits == 1], seeds):
+        place = {"family": cell.family, "g": cell.g, "seed": cell.seed}
+        yield {**place, **_percent(measured(cell, "resolve:risk=0.01", runs))}
+
+
+def _at_needed(seeds: Sequence[int], runs: int) -> Iterator[dict[str, object]]:
+    """Each risk on the plain problems, at the g that its warning names."""
+    for risk, g in NEEDED.items():
+        for cell in cells(["plain"], seeds, [g]):
+            place = {"risk_percent": 100 * risk, "g": g, "seed": cell.seed}
+            yield {**place, **_percent(measured(cell, f"resolve:risk={risk}", runs))}
+
+
+def _percent(found: Found) -> dict[str, object]:
+    low, high = found.interval
+    shares = {"broken": found.broken, "low": low, "high": high, "far": found.far}
+    numbers = {f"{name}_percent": f"{100 * share:.2f}" for name, share in shares.items()}
+    return {**numbers, "regret_percent": f"{found.regret:.1f}"}
 
 
 def _place(cell: Cell) -> str:

@@ -1,6 +1,6 @@
 """Kill -9 under load, with a ledger outside: nothing is lost, doubled or overspent.
 
-    python -m tests.live.kills --cycles 1000 [--store PATH or postgresql://...] [--workers 3]
+    python -m tests.live.kills --cycles 1000 [--postgres] [--workers 3]
 
 Workers ask with ids of their own and tell what came of it. Each writes what it is about to do, and
 what it was answered, to a file of its own, synced. They are killed at random moments, one or all,
@@ -24,6 +24,7 @@ from pathlib import Path
 
 from tests.live.cheap import Rotation  # nothing is compiled: processes are short-lived
 from tests.live.ledger_model import Model, follow
+from tests.live.postgres import store
 from tightrope import Features, Limit, Task, open_campaign
 from tightrope.errors import CampaignError, ConflictError, ExhaustedError, StoreError
 
@@ -281,12 +282,11 @@ def main(arguments=None):
     parser.add_argument("--cycles", type=int, default=20)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--store", default=None)
+    parser.add_argument("--postgres", action="store_true", help="on a server of its own")
     parser.add_argument("--types", action="store_true", help="requests have types")
     parser.add_argument("--features", action="store_true", help="requests have features")
     given = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as folder:
-        url = given.store or os.path.join(folder, "campaigns.db")
+    with tempfile.TemporaryDirectory() as folder, store(folder, given.postgres) as (url, _):
 
         def progress(cycle):
             if cycle % 50 == 0:

@@ -11,14 +11,15 @@ import signal
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
 
-__all__ = ["Server", "server_programs"]
+__all__ = ["Server", "server_programs", "store"]
 
 DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 OPTIONS = {
@@ -116,3 +117,19 @@ class Server:
             connection.execute(f"CREATE SCHEMA {name}")
         options = quote(f"-csearch_path={name}")
         return f"postgresql://tightrope@/postgres?host={quote(str(self.folder))}&options={options}"
+
+
+@contextmanager
+def store(folder: str, postgres: bool) -> Iterator[tuple[str, Server | None]]:
+    """The address of an empty store, in SQLite or in a PostgreSQL of its own, and its server."""
+    if not postgres:
+        yield os.path.join(folder, "campaigns.db"), None
+        return
+    programs = server_programs()
+    if programs is None:
+        raise SystemExit("PostgreSQL's server is not installed: apt-get install postgresql")
+    server = Server(programs)
+    try:
+        yield server.url(), server
+    finally:
+        server.remove()

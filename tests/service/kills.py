@@ -25,7 +25,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.live import kills as base
-from tests.live.postgres import Server, server_programs
+from tests.live.postgres import store
 from tests.service.proxy import Proxy
 from tightrope import open_campaign
 from tightrope.client import Client
@@ -178,27 +178,18 @@ def main(arguments=None):
     parser.add_argument("--drop", type=float, default=0.0, help="the share of answers that is lost")
     parser.add_argument("--postgres", action="store_true")
     given = parser.parse_args(arguments)
-    database = None
 
     def progress(cycle):
         if cycle % 10 == 0:
             print(f"{cycle} kills", file=sys.stderr, flush=True)
 
-    with tempfile.TemporaryDirectory() as folder:
-        url = os.path.join(folder, "campaigns.db")
-        if given.postgres:
-            programs = server_programs()
-            if programs is None:
-                parser.error("PostgreSQL's server is not installed: apt-get install postgresql")
-            database = Server(programs)
-            url = database.url()
-        try:
-            found = run(url, folder, given.cycles, servers=given.servers, workers=given.workers,
-                        seed=given.seed, drop=given.drop, database=database,
-                        progress=progress)  # fmt: skip
-        finally:
-            if database is not None:
-                database.remove()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        store(folder, given.postgres) as (url, database),
+    ):
+        found = run(url, folder, given.cycles, servers=given.servers, workers=given.workers,
+                    seed=given.seed, drop=given.drop, database=database,
+                    progress=progress)  # fmt: skip
     print(json.dumps(found))
     return 0 if good(found) else 1
 

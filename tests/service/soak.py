@@ -1,12 +1,14 @@
 """The service under a steady load for long, its ledger compared with an outside one every minute.
 
     python -m tests.service.soak --minutes 60 [--rate 200] [--every 60] [--kill-every 0]
+                                 [--postgres]
 
 Clients ask, report, void and repeat themselves at a steady rate; each counts, in thousandths, what
 it was answered. Every so often they are held between two calls: then the ledger of the service has
 to be the sum of theirs, to the tick. The server's memory and the store's size are printed with each
-check. ``--kill-every``: seconds between kills of the server. In the end the log is verified. All of
-it stays on loopback; the loops end with the time.
+check. ``--kill-every``: seconds between kills of the server. ``--postgres``: on a PostgreSQL of the
+command's own, which crashes or is restarted at every tenth kill. In the end the log is verified.
+All of it stays on loopback; the loops end with the time.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import json
 import os
 import random
+import signal
 import sys
 import tempfile
 import threading
@@ -22,6 +25,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from tests.live.postgres import store as store_in
 from tests.service.proxy import Proxy
 from tightrope import Limit, Task, open_campaign
 from tightrope.client import Client
@@ -131,16 +135,32 @@ def memory_of(pid):
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def size_of(folder):
-    """Mebibytes of a folder's files."""
-    return sum(one.stat().st_size for one in Path(folder).iterdir()) / 2**20
+def size_of(folder, database):
+    """Mebibytes of the store."""
+    if database is None:
+        return sum(one.stat().st_size for one in Path(folder).iterdir()) / 2**20
+    with database.connect() as connection:
+        (bytes_,) = connection.execute("SELECT pg_database_size('postgres')").fetchone()
+    return bytes_ / 2**20
 
 
-def run(folder, seconds, *, every=60.0, rate=200.0, clients=8, kill_every=0.0, say=print):
-    """So long; returns the figures."""
-    store = str(Path(folder) / "campaigns.db")
+def restart(database, restarts):
+    """A crash of the database, or a restart."""
+    database.stop(signal.SIGQUIT if restarts % 2 else signal.SIGINT)
+    time.sleep(0.3)
+    database.start()
+
+
+def run(folder, seconds, *, every=60.0, rate=200.0, clients=8, kill_every=0.0, say=print,
+        postgres=False):  # fmt: skip
+    """So long, on a store in a folder or in a PostgreSQL; returns the figures."""
+    with store_in(folder, postgres) as (store, database):
+        return _run(folder, store, database, seconds, every, rate, clients, kill_every, say)
+
+
+def _run(folder, store, database, seconds, every, rate, clients, kill_every, say):
     open_campaign(store, NAME, task=TASK, budget=BUDGET, policy=POLICY).disconnect()
-    checks, kills, differences = 0, 0, []
+    checks, kills, restarts, differences = 0, 0, 0, []
     with ExitStack() as stack:
         server = stack.enter_context(Running(store))
         proxy = stack.enter_context(Proxy(server.port))
@@ -155,6 +175,8 @@ def run(folder, seconds, *, every=60.0, rate=200.0, clients=8, kill_every=0.0, s
                 time.sleep(max(min(check_at, kill_at) - now, 0.0))
                 if kill_at < check_at:
                     server.kill()
+                    if database is not None and kills % 10 == 9:
+                        restart(database, restarts := restarts + 1)
                     server = stack.enter_context(Running(store))
                     proxy.port, kills, kill_at = server.port, kills + 1, kill_at + kill_every
                     continue
@@ -166,7 +188,7 @@ def run(folder, seconds, *, every=60.0, rate=200.0, clients=8, kill_every=0.0, s
                     "events": ledger["events"],
                     "exact": not wrong,
                     "server_mib": round(memory_of(server.process.pid), 1),
-                    "store_mib": round(size_of(folder), 1),
+                    "store_mib": round(size_of(folder, database), 1),
                     **({"wrong": wrong} if wrong else {}),
                 }))  # fmt: skip
         finally:
@@ -182,6 +204,7 @@ def run(folder, seconds, *, every=60.0, rate=200.0, clients=8, kill_every=0.0, s
         "seconds": round(time.monotonic() - began, 1),
         "checks": checks + 1,
         "kills": kills,
+        "restarts": restarts,
         "asks": sum(user.asked for user in users),
         "reports": sum(user.reports for user in users),
         "repeated": sum(user.repeated for user in users),
@@ -197,6 +220,7 @@ def main(arguments=None):
     parser.add_argument("--rate", type=float, default=200.0, help="operations per second")
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--kill-every", type=float, default=0.0, help="seconds; 0 for never")
+    parser.add_argument("--postgres", action="store_true")
     given = parser.parse_args(arguments)
 
     def say(line):
@@ -204,7 +228,8 @@ def main(arguments=None):
 
     with tempfile.TemporaryDirectory() as folder:
         found = run(folder, 60 * given.minutes, every=given.every, rate=given.rate,
-                    clients=given.clients, kill_every=given.kill_every, say=say)  # fmt: skip
+                    clients=given.clients, kill_every=given.kill_every, say=say,
+                    postgres=given.postgres)  # fmt: skip
     print(json.dumps(found))
     return 0 if found["verified"] and not found["differences"] else 1
 
