@@ -160,7 +160,7 @@ CHARTS = {
     ),
     "benchmark-service.png": Chart(
         "service",
-        "{load}",
+        "{store}, {load}",
         (
             Panel(
                 "wait for a response, ms",
