@@ -405,7 +405,7 @@ def test_the_log_in_lines_json_and_a_file(campaign):
     exported = campaign.good("export")
     assert [json.loads(line) for line in exported.splitlines()] == events
     out = campaign.folder / "log.jsonl"
-    status, printed, err = campaign.run("export", "--out", out)
+    status, printed, err = campaign.run("export", "-o", out)
     assert (status, printed, err) == (0, "", f"wrote 4 events to {out}\n")
     assert out.read_text() == exported
     assert "is the store" in campaign.bad("export", "--out", campaign.store)

@@ -275,7 +275,7 @@ def test_a_retired_arm_buys_no_hope(store):
     campaign = start(store, task=task, budget=1.5)
     campaign.retire_arm("a")
     ticket = campaign.ask()
-    with pytest.raises(WaitError, match="1 pulls in flight"):
+    with pytest.raises(WaitError, match="1 pull in flight"):
         campaign.ask()
     campaign.tell(ticket.id, reward=1, penalty=0)
     with pytest.raises(ExhaustedError):
@@ -348,7 +348,7 @@ def test_a_promise_without_its_safe_arm_is_exhausted(store):
     campaign.pin("b")
     ticket = campaign.ask()
     campaign.pin(None)
-    with pytest.raises(WaitError, match="1 pulls in flight"):
+    with pytest.raises(WaitError, match="1 pull in flight"):
         campaign.ask()
     campaign.tell(ticket.id, reward=1, penalty=0)
     with pytest.raises(ExhaustedError):  # the other arm could be paid for

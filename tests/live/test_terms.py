@@ -143,7 +143,7 @@ def test_a_campaign_that_goes_on_never_decides_without_free_budget():
     ticket, other = campaign.ask(), campaign.ask()
     campaign.tell(ticket, 2.5, 1, 0)
     assert campaign.status()["free"] == -0.5
-    with pytest.raises(Exception, match="reserved for 1 pulls in flight"):
+    with pytest.raises(Exception, match="reserved for 1 pull in flight"):
         campaign.ask()
     campaign.tell(other, 0.5, 1, 0)
     assert states(campaign) == (1, "exhausted", None)
@@ -445,3 +445,27 @@ def test_a_scale_that_grew_agrees():
     campaign.tell(campaign.ask(), 5, 1, 0)
     assert campaign.refreshed().controller.task.scales.cost == 8
     open_campaign(campaign.store, "one", task=task)
+
+
+# Arguments.
+
+
+@pytest.mark.parametrize("store", [None, 3])
+def test_a_store_is_a_path_and_not_any_value(store, tmp_path, monkeypatch):
+    """A variable of the environment that is not set would be a file with the name None."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=f"^store = {store}: must be a path"):
+        open_campaign(store, "one", task=PLAIN, budget=50)
+    assert not list(tmp_path.iterdir())
+
+
+def test_dates_without_a_release_name_the_value_to_give():
+    with pytest.raises(InputError, match=r"^release = None: must be 'even' if starts or ends"):
+        made(starts="2026-11-20", ends="2026-11-30")
+    with pytest.raises(InputError, match=r"^release = 'even': must come with starts and ends"):
+        made(release="even", starts="2026-11-20")
+
+
+def test_new_limits_must_have_names():
+    with pytest.raises(InputError, match=r"^limits = 0\.1: must be by name"):
+        made().change(limits=0.1)

@@ -448,3 +448,10 @@ def test_a_promise_holds_for_every_type(store):
     campaign.merge_types("x", "y")
     work(campaign, 30, "y")
     agrees(campaign)
+
+
+def test_contexts_say_how_many_tickets_there_are():
+    campaign = start(MemoryStore())
+    assert [one.context for one in campaign.ask_many(contexts=["x", "y", "x"])] == ["x", "y", "x"]
+    with pytest.raises(InputError, match=r"^count = 0: must be positive"):
+        campaign.ask_many(contexts=[])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
@@ -55,6 +56,22 @@ def test_an_estimate_is_kept_for_a_while(estimates, controller, monkeypatch):
     second = estimates.wanted("one", controller, outlook).result(60)
     assert (second.pulls, first.pulls) == (61, 60)
     assert estimates.wanted("one", controller, outlook).result(60) is second  # nothing is new
+
+
+@pytest.mark.parametrize("change", ["limit", "budget"])
+def test_an_estimate_is_made_anew_after_a_change_of_terms(estimates, controller, change):
+    """An estimate of a limit of 30 % says nothing about one of 40 %, with no pull between."""
+    outlook = controller.outlook()
+    first = estimates.wanted("one", controller, outlook).result(60)
+    if change == "limit":
+        other = replace(outlook, limits=[replace(one, limit=0.4) for one in outlook.limits])
+    else:
+        other = replace(outlook, budget=300.0)
+    assert first.within(outlook).forward > 0
+    assert first.within(other).forward == 0
+    second = estimates.wanted("one", controller, other).result(60)
+    assert second is not first
+    assert second.within(other).forward > 0
 
 
 def test_the_page_waits_for_no_estimate_and_shows_the_last(estimates, monkeypatch):

@@ -93,8 +93,11 @@ class Campaign(TurnTaker):
     ) -> list[Ticket]:
         """Several tickets in one turn, by ``count`` or ``ids``; fewer if the budget ends.
 
-        ``contexts``: the type or the features of each request, if the task has contexts.
+        ``contexts``: the type or the features of each request, if the task has contexts. They also
+        say how many tickets there are.
         """
+        if count is None and ids is None and contexts is not None:
+            count = len(contexts)
         ttl = None if expire_after is None else microseconds(expire_after)
         names: Sequence[str | None] = [None] * (count or 0) if ids is None else ids
         if not names or (count is not None and count != len(names)):
@@ -281,6 +284,9 @@ class Campaign(TurnTaker):
         contexts: Any = None,
     ) -> Callable[[Writer], None]:
         """A function that makes a ``change`` in a turn, after learning from the log so far."""
+        if limits is not None and not isinstance(limits, Mapping):
+            what = "must be by name, such as {'bad': '5% per pull'}"
+            raise InputError(f"limits = {shown(limits)}: {what}")
         core, changes, learning = self.refreshed(), dict[str, Any](), None
         if expire_after is not None:
             changes["expire_after"] = microseconds(expire_after)

@@ -319,7 +319,8 @@ class Core:
                     at = even if settings.per_day is None else min(even, at)
             return WaitError(f"no budget is released before {when(at).isoformat()}", when(at))
         if ledger.tickets and settings.reserves:
-            flying = f"{len(ledger.tickets)} pulls in flight; ask again after one is reported"
+            count = len(ledger.tickets)
+            flying = f"{count} pull{'s' * (count != 1)} in flight; ask again after one is reported"
             rest = ledger.scarce(self._reserved[arm] for arm in self.controller.left).title
             return WaitError(f"the rest of the {rest} is reserved for {flying}")
         return self._exhausted()

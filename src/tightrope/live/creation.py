@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
+from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
@@ -92,6 +93,8 @@ def open_campaign(
         raise InputError(f"name = {shown(name)}: must be 1 to 128 printable characters")
     if task is not None and not isinstance(task, Task | Problem):
         raise InputError(f"task = {shown(task)}: must be a Task; load_task reads one from a file")
+    if not isinstance(store, str | PathLike | Store):
+        raise InputError(f"store = {shown(store)}: must be a path, postgresql://... or memory:")
     opened = open_store(store if isinstance(store, Store) else str(store), create=task is not None)
     owned = opened is not store
     try:
@@ -156,7 +159,9 @@ def _settings(
 ) -> CampaignSettings:
     if release not in (None, "even"):
         raise InputError(f"release = {shown(release)}: must be 'even', or be left out")
-    if (release is None) != (starts is None) or (release is None) != (ends is None):
+    if release is None and (starts is not None or ends is not None):
+        raise InputError("release = None: must be 'even' if starts or ends is given")
+    if release is not None and (starts is None or ends is None):
         raise InputError(f"release = {shown(release)}: must come with starts and ends")
     first = None if starts is None else moment(starts, "starts")
     last = None if ends is None else moment(ends, "ends")

@@ -65,7 +65,7 @@ TASK = {
 ABOUT = f"""\
 A simulated router spends ${BUDGET:g} among {len(MODELS)} language models; at most {LIMIT:.0%} of
 the answers may be bad. It learns what they cost and how good they are. When half of the
-budget is spent, sonnet gets worse: its share falls, so that the promise is kept.
+budget is spent, sonnet gets worse: its share falls, so that the limit is kept.
 Everything is in memory: Ctrl-C ends it and leaves nothing behind."""
 
 

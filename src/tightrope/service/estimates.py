@@ -15,6 +15,7 @@ from tightrope.live.estimate import EndRates, estimate_of
 from tightrope.live.outlook import Outlook
 
 KEPT = 30.0  # seconds until a running campaign gets a new estimate
+Terms = tuple[float, tuple[tuple[str, float], ...]]  # the budget; the limits by name
 
 
 class EndEstimate(NamedTuple):
@@ -22,18 +23,25 @@ class EndEstimate(NamedTuple):
 
     at: float  # on the monotonic clock
     pulls: int  # of the campaign at that time
-    limits: tuple[str, ...]
+    terms: Terms
     found: EndRates | None
 
     def within(self, outlook: Outlook) -> Outlook:
-        """The outlook with this estimate, if the limits are the same."""
-        same = self.limits == tuple(one.name for one in outlook.limits)
+        """The outlook with this estimate, if the budget and the limits are the same."""
+        same = self.terms == terms_of(outlook)
         return outlook.estimated(*self.found) if self.found and same else outlook
 
     def is_old(self, outlook: Outlook) -> bool:
-        """Whether a new estimate is due."""
+        """Whether a new estimate is due: at once after a change of the budget or of a limit."""
+        if self.terms != terms_of(outlook):
+            return True
         news = self.found is None or self.pulls != outlook.pulls
         return news and time.monotonic() - self.at > KEPT
+
+
+def terms_of(outlook: Outlook) -> Terms:
+    """The terms of a campaign that an estimate is about."""
+    return outlook.budget, tuple((one.name, one.limit) for one in outlook.limits)
 
 
 class Estimates:
@@ -60,8 +68,8 @@ class Estimates:
 
     def _make(self, name: str, controller: Controller, outlook: Outlook) -> EndEstimate:
         found = estimate_of(controller, outlook.pulls_left) if outlook.limits else None
-        names = tuple(one.name for one in outlook.limits)
-        self._last[name] = made = EndEstimate(time.monotonic(), outlook.pulls, names, found)
+        terms = terms_of(outlook)
+        self._last[name] = made = EndEstimate(time.monotonic(), outlook.pulls, terms, found)
         return made
 
     def end(self) -> None:

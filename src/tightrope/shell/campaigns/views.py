@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tightrope
 from tightrope.errors import HaltedError, InputError, PolicyError
@@ -22,6 +22,7 @@ from tightrope.shell.campaigns.access import (
     stored,
     task_of,
 )
+from tightrope.shell.commands import Argument
 from tightrope.shell.output import answer, print_lines, say
 
 if TYPE_CHECKING:
@@ -131,7 +132,12 @@ def _task_of(store: Store, name: str) -> tightrope.Task | None:
         return None
 
 
-def export(at: AtCampaign, *, out: str | None = None, without_contexts: bool = False) -> int:
+def export(
+    at: AtCampaign,
+    *,
+    out: Annotated[str | None, Argument(short="-o")] = None,
+    without_contexts: bool = False,
+) -> int:
     """Write the whole log as JSON lines, one event per line, with its hash.
 
     tightrope campaign export router.db november --out november.jsonl
