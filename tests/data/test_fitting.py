@@ -419,6 +419,18 @@ def test_fit_never_writes_over_its_log(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_fit_never_replaces_a_parquet_file_without_a_problem(written, tmp_path):
+    other = tmp_path / "log.parquet"
+    other.write_bytes(b"somebody's")
+    status, _, err = shell("fit", written, *FIT, "-o", tmp_path / "log.toml")
+    assert status != 0
+    assert "the rows would replace that file" in err
+    assert other.read_bytes() == b"somebody's"
+    assert list(tmp_path.iterdir()) == [other]
+    target = tmp_path / "problem.toml"  # a second fit replaces its own files
+    assert [shell("fit", written, *FIT, "-o", target)[0] for _ in range(2)] == [0, 0]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

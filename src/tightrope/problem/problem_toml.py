@@ -326,6 +326,11 @@ def save_problem(problem: Problem, target: str) -> list[str]:
         write_text(target, problem.to_toml())
         return [target]
     beside = f"{stem}.parquet"
+    if os.path.exists(beside) and not os.path.exists(target):
+        allowed = "another name, because the rows would replace that file"
+        raise ProblemError(
+            f"file {target!r}: {beside!r} exists and is not of it; must be {allowed}"
+        )
     wheres = [f", type {kind}" for kind in problem.shares]
     wheres = wheres or ["", *(f", after change {j + 1}" for j in range(len(problem.changes)))]
     counts = {
