@@ -272,13 +272,33 @@ def test_data_that_are_older_than_their_sources_are_listed(tmp_path, drawn, monk
     groups = drawn | {"data": group}
     assert pictures.stale(groups) == [], "the site is built with them"
     (tmp_path / "docs" / "pictures.toml").write_text(tomli_w.dumps(groups))
-    for options, age in (((), "STALE"), (("--record", "data"), "as new as its sources")):
+    (tmp_path / "docs" / "page.md").write_text("[numbers](data/a.csv)")
+    recorded = ["--record", "data", "--at", "1a2b3c4, H200"]
+    new = "(1a2b3c4, H200): as new as its sources"
+    for options, age in (([], "(0.2): STALE"), (recorded, new)):
         monkeypatch.setattr(sys, "argv", ["pictures.py", *options])
         assert pictures.main() == 0
-        monkeypatch.setattr(sys, "argv", ["pictures.py", "--data"])
+        monkeypatch.setattr(sys, "argv", ["pictures.py", "--list"])
         capsys.readouterr()
         assert pictures.main() == 0
-        assert capsys.readouterr().out == f"docs/data/a.csv (0.2): {age}; measure\n"
+        picture, data = capsys.readouterr().out.splitlines()
+        assert picture == "docs/a.png: as new as its sources; no page; printf 1 > docs/a.png"
+        assert data == f"docs/data/a.csv {age}; page.md; measure"
+
+
+def test_every_measurement_in_a_page_has_a_recorded_command(tmp_path, drawn):
+    command = "python -m benchmarks.a --runs 3"
+    (tmp_path / "docs" / "page.md").write_text(f"It takes 3 s (`{command}`).\n")
+    told = f"docs/page.md:1: docs/pictures.toml has no group with the command {command}"
+    assert pictures.stale(drawn) == [told]
+    (tmp_path / "docs" / "data").mkdir()
+    (tmp_path / "docs" / "data" / "a.txt").write_text("3 s")
+    group = {**drawn["a"], "files": ["data/a.txt"], "command": f"{command} > docs/data/a.txt"}
+    groups = {"data": group | {"made": "1a2b3c4"}}
+    (tmp_path / "docs" / "a.png").unlink()
+    assert pictures.stale(groups) == []
+    [line] = pictures.listed(groups)
+    assert line.startswith("docs/data/a.txt (1a2b3c4): STALE; docs/page.md:1; python -m ")
 
 
 def test_the_build_refuses_what_the_rules_refuse(monkeypatch, tmp_path, capsys):

@@ -32,7 +32,7 @@ from tightrope.data.multipliers import worth
 from tightrope.data.planning import default_policies, fan_budgets
 from tightrope.data.plans import QUANTILES
 from tightrope.data.searches import ATTEMPTS, FRESH, NEAR
-from tightrope.errors import InputError
+from tightrope.errors import InputError, RiskWarning
 from tightrope.problem import Limit
 from tightrope.report.plan import headline, page, panels, tables
 
@@ -348,3 +348,9 @@ def test_a_problem_may_be_a_name_or_a_file(tmp_path):
     assert found[0] == found[1] == found[2]
     with pytest.raises(InputError, match="problem 'papr': no such ready problem or file; did you"):
         plan("papr", LYON, **options)
+
+
+@pytest.mark.parametrize("policies", [None, "resolve:risk=0.01"])
+def test_a_plan_says_that_a_risk_is_out_of_reach(policies):
+    with pytest.warns(RiskWarning, match=r"policy resolve:risk=0.01: .*arena-rare', budget 100\)"):
+        plan("arena-rare", policies, budgets=100, runs=2, draws=0, fan=False)

@@ -29,7 +29,7 @@ from tightrope.data.multipliers import worth
 from tightrope.data.plans import OFTEN, QUANTILES, Plan, PlanRow, Worth
 from tightrope.data.searches import PROMISE_RUNS, Planner, guessed_budget, neat
 from tightrope.engine.arguments import Policies, budget_list, named_policies
-from tightrope.engine.caveats import warn_infeasible
+from tightrope.engine.caveats import warn_infeasible, warn_out_of_reach
 from tightrope.engine.progress import Progress, reporting
 from tightrope.engine.simulation import SimulationSettings
 from tightrope.errors import (
@@ -108,6 +108,7 @@ def plan(
     target = None if earn is None else _target(earn, chance)
     promised = None if promise is None else _promised_limit(problem, promise, limit_name)
     warn_infeasible(problem, listed)
+    warn_out_of_reach(problem, named, listed)
     if problem.caveat:
         warn_caller(f"{problem.title}: {problem.caveat}", LogWarning)
     grid = [b for b in fan_budgets(problem, listed) if b not in listed] if fan else []
