@@ -107,3 +107,8 @@ def test_problem_and_policy_may_be_texts(paper):
 def test_a_task_has_no_trajectory(paper):
     with pytest.raises(InputError, match=r"^problem: a Task cannot be simulated"):
         trajectory(paper.task, LyOn(), budget=100)
+
+
+def test_it_prints_as_one_line():
+    found = trajectory("paper", "lyon", budget=100, runs=2, points=5)
+    assert repr(found) == f"Trajectory(lyon; runs: 2; steps: {len(found.step)}; limits: penalty)"

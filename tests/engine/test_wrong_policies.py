@@ -10,7 +10,7 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from tests.engine.wrong_policies import GOOD, LATE, LATE_SAID, WRONG, index
+from tests.engine.wrong_policies import GOOD, LATE, LATE_SAID, WRONG, choice, index
 from tests.problems import Astray
 from tightrope import (
     Arm,
@@ -208,3 +208,14 @@ def test_a_policy_is_rehearsed_once(paper, made, monkeypatch):
     assert len(steps) == len(python.REHEARSED_RUNS)
     simulate(paper, LyOn(), **OPTIONS)
     assert len(steps) == len(python.REHEARSED_RUNS), "the package's own are not"
+
+
+@pytest.mark.parametrize("how", [{}, {"delay": 3}], ids=["at once", "late"])
+def test_a_row_of_another_type_is_refused(made, paper, how):
+    text = choice("return 0").replace("    def setup", "    contextual = True\n\n    def setup", 1)
+    typed = Problem({"x": paper.arms, "y": paper.arms}, limit=0.8, contexts={"x": 1, "y": 1})
+    policy = parse_policy(made(text))
+    simulate(paper, policy, **OPTIONS)  # without types the row is an arm
+    words = r"chose row 0 at step \d+, for a request of type number 1; must be .* from 2 to 3"
+    with pytest.raises(PolicyError, match=rf"{words} \(in choose, mine.py line \d+\)$"):
+        simulate(typed, policy, **OPTIONS, **how)

@@ -26,7 +26,7 @@ from tightrope.errors import PolicyError, TightropeError
 from tightrope.kernels.rng import LATE, OUTCOMES, POLICY, Generator, seed_words
 from tightrope.policies.base import Policy, Setup, Statistics, advance, limits_of, net_penalty
 from tightrope.policies.choice import WORDS, ChoicePolicy, carried_fields, hashed
-from tightrope.policies.faults import failed, is_outside, wrong_arm
+from tightrope.policies.faults import failed, is_outside, place_of, wrong_arm
 from tightrope.policies.parts.flight import assume, least_pulled
 from tightrope.policies.parts.forgetting import remember, touched_rows
 from tightrope.policies.state import (
@@ -55,8 +55,8 @@ class Requests:
         self._mix, self._arms = requests_of(problem, policy), problem.arm_count
         self.featured = policy.contextual and problem.features is not None
         self.typed = bool(problem.shares)
-        aware = self.typed and policy.contextual
-        self.known: Known = problem.over_rows if aware else problem
+        self._aware = self.typed and policy.contextual
+        self.known: Known = problem.over_rows if self._aware else problem
         phases = [phase.problem for phase in problem.phases]
         self._tables = [one.tables() for one in (problem.by_type if self.typed else phases)]
 
@@ -75,6 +75,20 @@ class Requests:
         first, _, third, _ = draws.state
         uniform = hashed(first ^ third, step & 0xFFFFFF) * 2.0**-32
         return sum(uniform >= share for share in self._mix[:-1].tolist())
+
+    def require(self, policy: Policy, arm: Any, kind: int, step: int) -> None:
+        """Raise if a policy chose no arm, or a row that is not of the type at hand."""
+        count = self.known.arm_count
+        if not isinstance(arm, int | np.integer) or not 0 <= arm < count:
+            raise wrong_arm(policy, arm, step, count)
+        first = kind * self._arms
+        if self._aware and not first <= arm < first + self._arms:
+            chooses = getattr(policy, "choose", policy.decide)
+            raise PolicyError(
+                f"policy {policy.label}: chose row {arm} at step {step}, for a request of type"
+                f" number {kind}; must be a row of this type, from {first} to"
+                f" {first + self._arms - 1}{place_of(type(policy), chooses)}"
+            )
 
     def outcomes(self, phase: int, kind: int, arm: int, draws: Generator) -> list[float]:
         """The outcomes of a pull of an arm, or of a row."""
@@ -310,8 +324,7 @@ def play(
             arm = state.step % count
         else:
             arm = state.decide(policy, random)
-            if not isinstance(arm, int | np.integer) or not 0 <= arm < count:
-                raise wrong_arm(policy, arm, state.step, count)
+            requests.require(policy, arm, state.kind, state.step)
         phase = bisect_right(starts, state.spent) - 1
         values = [number(one) for one in requests.outcomes(phase, state.kind, arm, draws)]
         state.learn(arm, values)
@@ -358,8 +371,7 @@ def play_beside(
                 chances.word()
         else:
             arm = view.decide(policy, chances if policy.random else None)
-            if not isinstance(arm, int | np.integer) or not 0 <= arm < count:
-                raise wrong_arm(policy, arm, step, count)
+            requests.require(policy, arm, state.kind, step)
             state.keep(policy, view)
             arm = int(stand_ins[phase, arm])
         values = requests.outcomes(phase, state.kind, arm, draws)
@@ -479,9 +491,10 @@ def rehearse(job: Job) -> None:
     """Make the first steps of some runs of a user's own policy, and raise the error of any.
 
     Compiled code continues where Python raises an error. This is done once per process for a
-    policy, its parameters, and a number of arms and limits.
+    policy, its parameters, and a number of arms, limits and types.
     """
-    key = type(job.policy), job.described, job.arm_count, job.penalty_count
+    types = len(job.problem.shares)
+    key = type(job.policy), job.described, job.arm_count, job.penalty_count, types
     if key in _rehearsed or not is_outside(type(job.policy)) or job.arm_count > MOST_ARMS:
         return
     for run in REHEARSED_RUNS:

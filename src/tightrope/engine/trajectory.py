@@ -50,6 +50,10 @@ class Trajectory:
 
     _repr_html_ = html_of
 
+    def __repr__(self) -> str:
+        limits = f"; limits: {', '.join(self.limit_names)}" if self.limit_names else ""
+        return f"Trajectory({self.policy}; runs: {len(self.cost)}; steps: {len(self.step)}{limits})"
+
 
 @also_called("budgets", "budget")
 def trajectory(
