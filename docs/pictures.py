@@ -1,14 +1,16 @@
-"""The pictures and the data of the documentation: ``python docs/pictures.py`` lists the stale ones.
+"""The figures of the documentation: ``python docs/pictures.py`` lists the pictures that are stale.
 
 ``pictures.toml`` has a group for each command that makes pictures or data, with the sources that
-they depend on: code, data, templates. A digest of the command, the sources and the files is
-recorded when they are made, so a later change of any of them shows. Comments and docstrings do not
-count. The site is not built with a stale picture. Data are measured for a release, so it is built
-with stale ones; ``made`` names the release or the commit that they come from.
+they depend on: code, data, templates. Data are tables (CSV) or what a command printed, for numbers
+in the text. A digest of the command, the sources and the files is recorded when they are made, so a
+later change of any of them shows. Comments and docstrings do not count. The site is not built with
+a stale picture, or with a command of a measurement that has no group. Data are measured for a
+release, so it is built with stale ones; ``made`` names the commit that they come from.
 
-    python docs/pictures.py --data           # each file of data, its command, whether it is stale
+    python docs/pictures.py --list           # each figure, its command, its pages, its age
     python docs/pictures.py --make NAME      # run the command of a group, and record its digest
     python docs/pictures.py --record NAME    # record it after you ran the command yourself
+    python docs/pictures.py --record NAME --at "5f651af, H200"     # the commit and the machine
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import ast
 import hashlib
 import io
 import os
+import re
 import subprocess
 import sys
 import tokenize
@@ -31,6 +34,12 @@ import tomli_w
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "docs" / "pictures.toml"
 HEAD = "# Written by docs/pictures.py, which explains it; edit all but the digests.\n\n"
+
+# Of a measurement: in backticks, or a line of a shell's fence.
+COMMAND = re.compile(
+    r"python (?:-m (?:benchmarks|tests)\b|benchmarks/|examples/data_sets/)[^`#\n]*"
+)
+NO_FIGURES = ("CHANGELOG.md", "docs/style.md", "docs/releasing.md")  # commands alone
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -86,7 +95,8 @@ def stale(groups: Groups | None = None) -> list[str]:
     """What is wrong with the pictures, and with the record of data, one line each."""
     groups, docs, found = read_record() if groups is None else groups, ROOT / "docs", []
     known = {name for group in groups.values() for name in group["files"]}
-    kept = [path for kind in ("*.png", "*.svg", "data/*.csv") for path in docs.glob(kind)]
+    kinds = ("*.png", "*.svg", "data/*")
+    kept = [path for kind in kinds for path in docs.glob(kind)]
     for name in sorted(path.relative_to(docs).as_posix() for path in kept):
         if name not in known:
             found.append(f"docs/{name}: docs/pictures.toml has no command that makes it")
@@ -98,15 +108,43 @@ def stale(groups: Groups | None = None) -> list[str]:
         elif not is_data(group) and digest_of(group) != group["digest"]:
             old = ", ".join(f"docs/{one}" for one in group["files"])
             found.append(f"{old}: older than its sources; python docs/pictures.py --make {name}")
+    commands = " ".join(group["command"] for group in groups.values())
+    for place, command in cited():
+        if command not in commands:
+            found.append(f"{place}: docs/pictures.toml has no group with the command {command}")
     return found
 
 
-def data(groups: Groups) -> Iterator[str]:
-    """Each file of data, whether its sources changed since, and its command."""
-    for group in filter(is_data, groups.values()):
+def cited() -> Iterator[tuple[str, str]]:
+    """The commands of measurements in the pages, and where they are."""
+    for path in sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")]):
+        place = path.relative_to(ROOT).as_posix()
+        if place in NO_FIGURES or not path.exists():
+            continue
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for command in COMMAND.findall(line):
+                yield f"{place}:{number}", command.strip(" \\")
+
+
+def listed(groups: Groups) -> Iterator[str]:
+    """Each figure, where it comes from, whether its sources changed since, and its pages."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    texts = {page.name: page.read_text(encoding="utf-8") for page in pages if page.exists()}
+    commands = list(cited())
+    for group in groups.values():
         age = "as new as its sources" if digest_of(group) == group["digest"] else "STALE"
+        with_command = {place for place, command in commands if command in group["command"]}
         for name in group["files"]:
-            yield f"docs/{name} ({group['made']}): {age}; {group['command']}"
+            shown = {page for page, text in texts.items() if f"{name})" in text} | with_command
+            where = ", ".join(sorted(shown)) or "no page"
+            made = f" ({group['made']})" if "made" in group else ""
+            yield f"docs/{name}{made}: {age}; {where}; {group['command']}"
+
+
+def commit() -> str:
+    """The commit that is checked out."""
+    command = ["git", "rev-parse", "--short=7", "HEAD"]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True).stdout.strip()
 
 
 def make(group: dict[str, Any]) -> None:
@@ -126,16 +164,19 @@ def main() -> int:
     groups = read_record()
     parser.add_argument("--make", nargs="+", default=[], choices=groups, metavar="NAME")
     parser.add_argument("--record", nargs="+", default=[], choices=groups, metavar="NAME")
-    parser.add_argument("--data", action="store_true", help="list the data with their commands")
+    parser.add_argument("--list", action="store_true", help="list the figures with their commands")
+    parser.add_argument("--at", help="the commit, and the machine, of data (this commit)")
     chosen = parser.parse_args()
-    if chosen.data:
-        print("\n".join(data(groups)))
+    if chosen.list:
+        print("\n".join(listed(groups)))
         return 0
     for name in [*chosen.make, *chosen.record]:
         if name in chosen.make:
             make(groups[name])
         groups = read_record()  # another command may have written it meanwhile
         groups[name]["digest"] = digest_of(groups[name])
+        if is_data(groups[name]):
+            groups[name]["made"] = chosen.at or commit()
         RECORD.write_text(HEAD + tomli_w.dumps(groups), encoding="utf-8")
     print("\n".join(old := stale(groups)) or "every picture is as new as its sources")
     return bool(old)
