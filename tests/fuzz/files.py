@@ -186,7 +186,8 @@ def _write_stores() -> None:
     ]:
         task = Task(["a", "b"], limits, costs=1, contexts=contexts)
         store = SQLiteStore(path, clock=lambda: next(ticks))
-        with open_campaign(store, "one", task=task, budget=80, policy=Rotation()) as campaign:
+        more = {"task": task, "budget": 80, "policy": Rotation(), "who": "fuzz"}
+        with open_campaign(store, "one", **more) as campaign:
             for n in range(60):
                 asked = {} if given is None else {"context": given[n % 2]}
                 ticket = campaign.ask(f"lead-{n}", **asked)
@@ -379,16 +380,18 @@ def cell(draw: Draw, data: bytes, files: Files) -> bytes:
         names = other.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY 1")
         table = draw.choice([name for (name,) in names.fetchall()])
         (rows,) = other.execute(f'SELECT count(*) FROM "{table}"').fetchone()
-        columns = [row[1] for row in other.execute(f'PRAGMA table_info("{table}")')]
-        column, at = draw.choice(columns), draw.randrange(max(rows, 1))
-        (old,) = other.execute(f'SELECT "{column}" FROM "{table}" LIMIT 1 OFFSET {at}').fetchone()
+        columns = other.execute(f'PRAGMA table_info("{table}")').fetchall()
+        keys = [row[1] for row in columns if row[5]] or ["rowid"]  # some tables have no rowid
+        column, at = draw.choice(columns)[1], draw.randrange(max(rows, 1))
+        wanted = f'SELECT "{column}", {", ".join(keys)} FROM "{table}" LIMIT 1 OFFSET {at}'
+        old, *known = other.execute(wanted).fetchone()
         new = _other_value(draw, old, files)
-        where = f'rowid = (SELECT rowid FROM "{table}" LIMIT 1 OFFSET {at})'
+        where = " AND ".join(f"{key} IS ?" for key in keys)
         with other:
             if draw.random() < 0.1:
-                other.execute(f'DELETE FROM "{table}" WHERE {where}')
+                other.execute(f'DELETE FROM "{table}" WHERE {where}', known)
             else:
-                other.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE {where}', [new])
+                other.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE {where}', [new, *known])
     except (sqlite3.Error, IndexError, TypeError):  # it was damaged before, or is empty
         return data
     finally:
