@@ -15,6 +15,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from unittest.mock import patch
 
 from tests.fuzz.inputs import EDGES, NOT_NUMBERS, WORDS, Draw
 from tests.fuzz.running import Outcome, judged, status_of
@@ -94,12 +95,13 @@ class Files:
         self.folder.mkdir()
         self._sound.mkdir()
         trust_policy("tests.live.cheap:Rotation")
-        with _inside(self._sound), warnings.catch_warnings():
+        with _inside(self._sound), _same_every_time(), warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
             _write_stores()
             _write_logs()
             _write_others()
-        paths = [path for path in self._sound.rglob("*") if path.is_file()]
+        paths = [one for one in sorted(self._sound.rglob("*")) if one.is_file()]
+        paths = [one for one in paths if one.name != "lock"]
         self.sound = {str(path.relative_to(self._sound)): path.read_bytes() for path in paths}
         self._said = dict[str, str]()  # by the commands on sound files
 
@@ -165,6 +167,14 @@ def _inside(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.chdir(here)
+
+
+@contextmanager
+def _same_every_time() -> Iterator[None]:
+    """With clocks that count, and without salts."""
+    clocks = {name: count(START / 1e6, 1e-6).__next__ for name in ("time", "perf_counter")}
+    with patch.multiple("time", **clocks), patch("os.urandom", bytes):
+        yield
 
 
 def _untimed(out: str) -> str:
@@ -392,7 +402,12 @@ def cell(draw: Draw, data: bytes, files: Files) -> bytes:
                 other.execute(f'DELETE FROM "{table}" WHERE {where}', known)
             else:
                 other.execute(f'UPDATE "{table}" SET "{column}" = ? WHERE {where}', [new, *known])
-    except (sqlite3.Error, IndexError, TypeError):  # it was damaged before, or is empty
+    except (
+        sqlite3.Error,
+        IndexError,
+        TypeError,
+        UnicodeError,
+    ):  # it was damaged before, or is empty
         return data
     finally:
         other.close()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
-from tests.fuzz.files import Damaged, Files
+from tests.fuzz.files import FUNCTIONS, Damaged, Files
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +34,50 @@ def test_a_damaged_export_is_refused_in_one_line(files, old, new):
     found = files.run(Damaged(line, content, "export.jsonl", "changed"))
     assert not found, found
     assert found.status == 2
+
+
+def test_generated_damage_ends_well(files):
+    for number in range(60):
+        one = files.damaged(11, number)
+        found = files.run(one)
+        assert not found, f"input {number}:\n{one}\n{found}"
+
+
+CAMPAIGN, SPOOL = "campaign status plain.db one", "spooled spool.db"
+
+
+@pytest.mark.parametrize(
+    ("line", "statement"),
+    [
+        (CAMPAIGN, "UPDATE heads SET seq = 'x'"),
+        (CAMPAIGN, "UPDATE heads SET seq = x'01'"),
+        ("campaign status plain.db two", "UPDATE campaigns SET name = x'01'"),
+        ("campaign events plain.db one", "UPDATE events SET at = 'x' WHERE seq = 3"),
+        (SPOOL, "UPDATE wanted SET asked = '{'"),
+        (SPOOL, "UPDATE outbox SET body = x'00'"),
+        (SPOOL, "UPDATE spares SET ticket = replace(ticket, '2090', '-')"),
+        (SPOOL, f"UPDATE about SET value = '{'x' * 5000}'"),
+    ],
+)
+def test_a_damaged_row_is_refused_in_one_line(files, line, statement, tmp_path):
+    found = files.run(changed(files, line, statement, tmp_path / "one.db"))
+    assert not found, found
+    assert found.status in (1, 2)
+
+
+def test_damage_that_nobody_notices_is_found(files, tmp_path, monkeypatch):
+    statement = "UPDATE events SET who = 'else' WHERE seq = 3"
+    one = changed(files, "verified plain.db", statement, tmp_path / "one.db")
+    assert files.run(one).status == 2
+    monkeypatch.setitem(FUNCTIONS, "verified", lambda path: Path(path).read_bytes().hex())
+    assert "not noticed" in files.run(one)
+
+
+def changed(files, line, statement, path):
+    name = next(word for word in line.split() if word.endswith(".db"))
+    path.write_bytes(files.sound[name])
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("PRAGMA journal_mode = DELETE")
+        other.execute(statement)
+        other.commit()
+    return Damaged(line, {name: path.read_bytes()}, name, statement)
