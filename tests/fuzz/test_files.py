@@ -53,6 +53,7 @@ CAMPAIGN, SPOOL = "campaign status plain.db one", "spooled spool.db"
         (CAMPAIGN, "UPDATE heads SET seq = x'01'"),
         ("campaign status plain.db two", "UPDATE campaigns SET name = x'01'"),
         ("campaign events plain.db one", "UPDATE events SET at = 'x' WHERE seq = 3"),
+        ("campaign verify plain.db one", f"UPDATE events SET seq = {2**63 - 1} WHERE seq = 9"),
         (SPOOL, "UPDATE wanted SET asked = '{'"),
         (SPOOL, "UPDATE outbox SET body = x'00'"),
         (SPOOL, "UPDATE spares SET ticket = replace(ticket, '2090', '-')"),

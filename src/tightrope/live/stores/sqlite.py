@@ -75,7 +75,7 @@ class SQLiteLog:
     def read(self, after: int, count: int = 1000) -> list[Row]:
         found = self._connection.execute(
             f"SELECT {COLUMNS} FROM events WHERE campaign = ? AND seq > ? ORDER BY seq LIMIT ?",
-            (self._campaign, after, count),
+            (self._campaign, min(after, 2**63 - 1), count),  # SQLite has no larger number
         )
         return sound_rows(found, after)
 
