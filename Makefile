@@ -37,9 +37,10 @@ check: .venv/dev  ## style, types and layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fuzz: .venv/dev  ## inputs at the edge for MINUTES from SEED, then requests for as long; prints those that end badly
+fuzz: .venv/dev  ## inputs at the edge for MINUTES from SEED, then requests and damaged files for as long; prints those that end badly
 	$(BIN)/python -m tests.fuzz shell --minutes $(MINUTES) --seed $(SEED)
 	$(BIN)/python -m tests.fuzz http --minutes $(MINUTES) --seed $(SEED)
+	$(BIN)/python -m tests.fuzz files --minutes $(MINUTES) --seed $(SEED)
 
 lock: $(UV)  ## requirements-dev.txt anew: the newest versions that pyproject.toml allows, with hashes
 	$(UV) pip compile --quiet --upgrade --universal --extra dev --generate-hashes --no-emit-index-url \

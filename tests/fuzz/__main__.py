@@ -1,6 +1,7 @@
 """``python -m tests.fuzz --minutes 10 --seed 3``: run inputs, print those that end badly.
 
-``python -m tests.fuzz http`` sends bytes to the service instead of lines to the shell.
+``python -m tests.fuzz http`` sends bytes to the service instead of lines to the shell, and
+``python -m tests.fuzz files`` gives damaged files to the commands that read them.
 """
 
 from __future__ import annotations
@@ -50,9 +51,24 @@ def http() -> Iterator[Running]:
         print(f"the server has grown by {target.grown / 2**20:.1f} MiB", file=sys.stderr)
 
 
+@contextmanager
+def files() -> Iterator[Running]:
+    """Damaged files."""
+    from tests.fuzz.files import Files
+
+    with tempfile.TemporaryDirectory() as name:
+        sound = Files(Path(name))
+
+        def one(seed: int, number: int) -> tuple[Any, Outcome]:
+            made = sound.damaged(seed, number)
+            return made, sound.run(made)
+
+        yield one
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("what", nargs="?", choices=["shell", "http"], default="shell")
+    parser.add_argument("what", nargs="?", choices=["shell", "http", "files"], default="shell")
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first input")
@@ -61,7 +77,7 @@ def main() -> int:
     end, failures = time.monotonic() + 60.0 * options.minutes, 0
     number = options.first if options.one is None else options.one
     statuses: Counter[int | None] = Counter()
-    with {"shell": shell, "http": http}[options.what]() as running:
+    with {"shell": shell, "http": http, "files": files}[options.what]() as running:
         while time.monotonic() < end:
             one, found = running(options.seed, number)
             statuses[found.status] += 1

@@ -10,7 +10,7 @@ import threading
 import time
 import traceback
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +20,7 @@ from tightrope.cli import main
 from tightrope.errors import TightropeError
 from tightrope.problem.ready import load_problem, load_task
 
-__all__ = ["Outcome", "run"]
+__all__ = ["Outcome", "judged", "run", "status_of"]
 
 SECONDS = 15.0  # after which an input is interrupted, as by Ctrl-C
 COMPILING = 120.0  # likewise, where kernels have to be compiled first
@@ -34,11 +34,12 @@ class Outcome(str):
 
     status: int | None = None
     seconds: float = 0.0
+    out: str = ""  # what was on standard output
 
     @classmethod
-    def of(cls, complaint: str, status: int | None, seconds: float) -> Outcome:
+    def of(cls, complaint: str, status: int | None, seconds: float, out: str = "") -> Outcome:
         made = cls(complaint)
-        made.status, made.seconds = status, seconds
+        made.status, made.seconds, made.out = status, seconds, out
         return made
 
 
@@ -48,27 +49,39 @@ def run(case: Case, folder: Path) -> Outcome:
     path.write_bytes(case.content)
     places = {"{file}": str(path), "{out}": str(folder / "out")}
     arguments = [places.get(argument, argument) for argument in case.arguments]
+
+    def act() -> int:
+        status = status_of(arguments)
+        if case.content:
+            with suppress(TightropeError):
+                load_task(path)
+        return status
+
+    return judged(arguments, act, COMPILING if {"cpu", "tune"} & set(arguments) else SECONDS)
+
+
+def judged(
+    arguments: list[str], act: Callable[[], int], allowed: float = SECONDS, fails: bool = False
+) -> Outcome:
+    """Run an act that ends with an exit status, and look at how; ``fails``: it may end with 1."""
     out, err = io.StringIO(), io.StringIO()
     status, complaint, start = None, "", time.perf_counter()
-    allowed = COMPILING if {"cpu", "tune"} & set(arguments) else SECONDS
     try:
         with _bounded(allowed), redirect_stdout(out), redirect_stderr(err):
-            status = _status(arguments)
-            if case.content:
-                with suppress(TightropeError):
-                    load_task(path)
+            status = act()
     except BaseException:
         complaint = traceback.format_exc(limit=-6)
     seconds = time.perf_counter() - start
     if seconds > allowed and status is not None and _is_long(arguments):
         return Outcome.of("", status, seconds)
-    complaint = complaint or _complaint(arguments, status, out.getvalue(), err.getvalue())
+    complaint = complaint or _complaint(arguments, status, out.getvalue(), err.getvalue(), fails)
     if not complaint and seconds > allowed:
         complaint = f"took {seconds:.1f} s"
-    return Outcome.of(complaint, status, seconds)
+    return Outcome.of(complaint, status, seconds, out.getvalue())
 
 
-def _status(arguments: list[str]) -> int:
+def status_of(arguments: list[str]) -> int:
+    """The exit status of a command."""
     try:
         return main(arguments)
     except SystemExit as stop:  # --help and --version
@@ -112,18 +125,26 @@ def _is_long(arguments: list[str]) -> bool:
     return False
 
 
-def _complaint(arguments: list[str], status: int | None, out: str, err: str) -> str:
+def _complaint(
+    arguments: list[str], status: int | None, out: str, err: str, fails: bool = False
+) -> str:
     told = err.splitlines()
     plain = [line for line in told if not line.startswith("warning: ")]
     allowed = 2 if arguments[0] == "tune" else 1
-    if status not in (0, 2) and not (arguments[0] == "tune" and "no setting keeps" in err):
+    tuned = arguments[0] == "tune" and "no setting is shown to" in err
+    if status not in (0, 2) and not tuned and not (fails and status == 1):
         return f"status {status}: {err}"
+    if "not enough memory" in err:
+        return f"too much memory: {err}"
     if "Traceback" in err or len(plain) > allowed:
         return f"more than one line on standard error:\n{err}"
     if any(len(line) > LONGEST_LINE for line in told):
         return f"a line of {max(map(len, told))} characters on standard error"
-    if status == 2 and (out or not plain or not plain[-1].startswith("tightrope: ")):
+    refused = bool(plain) and plain[-1].startswith("tightrope: ")
+    if status == 2 and (out or not refused):
         return f"status 2, but standard output or error are not as they should be:\n{err}{out}"
+    if status == 1 and fails and not refused and "verify" not in arguments:
+        return f"status 1, but standard error is not as it should be:\n{err}"
     if status == 0 and "--json" in arguments and "--help" not in arguments:
         return _json_complaint(out)
     return ""

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from tightrope.client.answers import Ticket
 from tightrope.errors import InputError, StoreError
 
+ERRORS = sqlite3.Error, UnicodeDecodeError  # SQLite quotes damaged text in its errors
 LATEST = 1.0  # seconds before a spare expires in which it is not used
 TABLES = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -41,6 +42,11 @@ CREATE TABLE IF NOT EXISTS spares (
 
 
 USABLE = "campaign = ? AND until > ? AND json_extract(ticket, '$.context') IS ?"
+
+
+def _brief(error: Exception) -> str:
+    """An error in one short line."""
+    return " ".join(str(error).split())[:200]
 
 
 def has_spares(context: Any) -> bool:
@@ -81,9 +87,9 @@ class Spool:
             self._file.execute("PRAGMA journal_mode = WAL")
             self._file.execute("PRAGMA synchronous = FULL")
             self._file.executescript(f"BEGIN IMMEDIATE; {TABLES} COMMIT;")
-        except sqlite3.Error as error:
+        except ERRORS as error:
             busy = "locked" in str(error)
-            why = "another client uses it; each needs its own" if busy else str(error)
+            why = "another client uses it; each needs its own" if busy else _brief(error)
             raise InputError(f"spool {path!r}: cannot be opened: {why}") from error
         self._require_service(service)
 
@@ -96,8 +102,10 @@ class Spool:
                 file.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchone()
                 for table in ("outbox", "spares", "wanted")
             ):
-                what = f"has reports or tickets of {known!r}; send them first, or use another file"
-                raise InputError(f"spool {self.path!r}: {what}")
+                what = f"has reports or tickets of {known!r:.200}"
+                raise InputError(
+                    f"spool {self.path!r}: {what}; send them first, or use another file"
+                )
             file.execute("UPDATE about SET value = ? WHERE name = 'service'", [service])
 
     @contextmanager
@@ -112,15 +120,28 @@ class Spool:
                 self._file.execute("BEGIN IMMEDIATE")
                 yield self._file
                 self._file.execute("COMMIT")
-            except sqlite3.Error as error:
-                raise StoreError(f"spool {self.path!r}: {error}") from error
+            except ERRORS as error:
+                raise StoreError(f"spool {self.path!r}: {_brief(error)}") from error
             finally:
                 if self._file.in_transaction:
                     self._file.execute("ROLLBACK")
 
-    def _rows(self, query: str, *given: object) -> list[Any]:
+    def _rows(self, query: str, *given: object, kinds: Sequence[type]) -> list[Any]:
+        """Rows of these types, where ``dict`` stands for a JSON object; SQLite allows others."""
         with self._transaction() as file:
-            return file.execute(query, given).fetchall()
+            rows = file.execute(query, given).fetchall()
+        return [self._sound(row, kinds) for row in rows]
+
+    def _sound(self, row: Sequence[Any], kinds: Sequence[type]) -> list[Any]:
+        pairs = zip(row, kinds, strict=True)
+        try:
+            made = [json.loads(one) if kind is dict else one for one, kind in pairs]
+        except (ValueError, TypeError, RecursionError):
+            made = []
+        if [type(one) for one in made] != list(kinds):
+            told = ", ".join(f"{one!r:.40}" for one in row)
+            raise StoreError(f"spool {self.path!r}: is damaged: it has a row ({told})")
+        return made
 
     # Reports and voids.
 
@@ -145,13 +166,14 @@ class Spool:
 
     def next_entries(self, most: int) -> list[Entry]:
         """The first waiting entries, all of one campaign and kind."""
-        rows = self._rows("SELECT * FROM outbox ORDER BY number LIMIT ?", most)
-        found = [Entry(n, name, kind, json.loads(body), bool(q)) for n, name, kind, body, q in rows]
+        kinds = int, str, str, dict, int
+        rows = self._rows("SELECT * FROM outbox ORDER BY number LIMIT ?", most, kinds=kinds)
+        found = [Entry(n, name, kind, body, bool(q)) for n, name, kind, body, q in rows]
         return list(takewhile(lambda one: one[1:3] == found[0][1:3], found))
 
     def waiting(self) -> int:
         """The number of reports and voids to be sent."""
-        return int(self._rows("SELECT count(*) FROM outbox")[0][0])
+        return int(self._rows("SELECT count(*) FROM outbox", kinds=[int])[0][0])
 
     def settle(self, entries: Sequence[Entry], refused: Sequence[tuple[Entry, str]] = ()) -> None:
         """Delete answered entries; store those that the service refused and did not keep."""
@@ -164,9 +186,9 @@ class Spool:
 
     def refused(self) -> list[dict[str, Any]]:
         """Reports that were refused when sent and are not in the service's quarantine."""
-        rows = self._rows("SELECT * FROM refused ORDER BY number")
-        keys = ("number", "campaign", "kind", "body", "why")
-        return [{**dict(zip(keys, row, strict=True)), "body": json.loads(row[3])} for row in rows]
+        kinds = {"number": int, "campaign": str, "kind": str, "body": dict, "why": str}
+        rows = self._rows("SELECT * FROM refused ORDER BY number", kinds=[*kinds.values()])
+        return [dict(zip(kinds, row, strict=True)) for row in rows]
 
     # Spare tickets.
 
@@ -181,8 +203,8 @@ class Spool:
     def wanted(self, campaign: str) -> list[UnansweredDecision]:
         """The unanswered requests of a campaign, oldest first."""
         query = "SELECT id, asked, spare, at FROM wanted WHERE campaign = ? ORDER BY id"
-        rows = self._rows(query, campaign)
-        return [UnansweredDecision(n, json.loads(body), bool(s), at) for n, body, s, at in rows]
+        rows = self._rows(query, campaign, kinds=(str, dict, int, float))
+        return [UnansweredDecision(n, body, bool(s), at) for n, body, s, at in rows]
 
     def answered(
         self,
@@ -205,7 +227,7 @@ class Spool:
     def ready(self, campaign: str, context: str | None = None) -> int:
         """The number of usable spares of a type."""
         query = f"SELECT count(*) FROM spares WHERE {USABLE}"
-        return int(self._rows(query, campaign, time.time() + LATEST, context)[0][0])
+        return int(self._rows(query, campaign, time.time() + LATEST, context, kinds=[int])[0][0])
 
     def take(self, campaign: str, context: str | None = None) -> Ticket | None:
         """Take the spare of a type that expires first; None if there is none."""
@@ -217,7 +239,12 @@ class Spool:
             if row is None:
                 return None
             file.execute("DELETE FROM spares WHERE id = ?", [row[0]])
-        return Ticket.of_table(json.loads(row[1]), spare=True)
+        (_, table) = self._sound(row, (str, dict))
+        try:
+            return Ticket.of_table(table, spare=True)
+        except (ValueError, TypeError, LookupError):
+            what = f"is damaged: it has the ticket {row[1]:.200}"
+            raise StoreError(f"spool {self.path!r}: {what}") from None
 
     def give_back(self, before: float) -> None:
         """Void spares that expire before this time; delete those that have expired."""
@@ -226,13 +253,14 @@ class Spool:
             rows = file.execute(
                 "SELECT id, campaign FROM spares WHERE until < ?", [before]
             ).fetchall()
-            for name, of in rows:
+            for name, of in (self._sound(row, (str, str)) for row in rows):
                 file.execute("DELETE FROM spares WHERE id = ?", [name])
                 self._put(file, of, "voids", {"id": name}, quiet=True)
 
     def campaigns(self) -> list[str]:
         """The campaigns with unanswered requests for decisions."""
-        return [name for (name,) in self._rows("SELECT DISTINCT campaign FROM wanted")]
+        rows = self._rows("SELECT DISTINCT campaign FROM wanted", kinds=[str])
+        return [name for (name,) in rows]
 
     def close(self) -> None:
         """Close the file; its content stays."""

@@ -162,7 +162,7 @@ def read_export(
                 tickets.take(event_of(row))
             except TightropeError as error:
                 raise InputError(f"log {file!r}, line {number:,}: {error}") from None
-            except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+            except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError):
                 allowed = "an event as 'tightrope campaign export' writes it"
                 raise InputError(f"log {file!r}, line {number:,}: must be {allowed}") from None
             last = row.seq

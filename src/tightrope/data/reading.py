@@ -252,7 +252,13 @@ def _numbers(
         elif column in places:
             values[place] = values[places[column]]
         else:
-            np.concatenate(columns.number(column), out=values[place])
+            parts = columns.number(column)
+            if sum(map(len, parts)) != rows:
+                raise InputError(
+                    f"{columns.title}, column {column!r}: has {sum(map(len, parts)):,} rows; must"
+                    f" have {rows:,}, as other columns do: the file is damaged"
+                )
+            np.concatenate(parts, out=values[place])
             places[column] = place
     return values
 

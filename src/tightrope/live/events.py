@@ -180,9 +180,10 @@ def row_of_line(line: str | bytes, *, whole: bool = False) -> Row:
         own = bytes.fromhex(one.hash)
         if whole and one.vector:
             body = encode(json.loads(body) | {"features": one.vector})
+        text = body.decode()
     except (msgspec.MsgspecError, ValueError):
         raise InputError("must be an event as 'tightrope campaign export' writes it") from None
-    return Row(one.seq, at, one.kind, one.ticket, one.who, one.version, body.decode(), own)
+    return Row(one.seq, at, one.kind, one.ticket, one.who, one.version, text, own)
 
 
 def words_of(row: Row, task: Task | None, amount: Callable[[float], str] = "{:g}".format) -> str:

@@ -23,6 +23,9 @@ from tightrope.live.events import Row, new
 DEADLINE = 10.0  # seconds to wait for a turn
 FORMAT = 1  # of the tables; a newer one is not opened
 COLUMNS = ", ".join(Row._fields)
+EVENT = {  # the types of an event's columns
+    (int, int, str, ticket, str, int, str, bytes) for ticket in (str, type(None))
+}
 
 
 class Saved(NamedTuple):
@@ -133,6 +136,32 @@ class Store(ABC):
 def as_rows(found: Iterable[tuple[Any, ...]]) -> list[Row]:
     """Events from rows of a database."""
     return [new(Row, one) for one in found]
+
+
+def sound(found: Iterable[Any], store: str, table: str, *kinds: type) -> list[Any]:
+    """Rows of a SQLite table; raises if a value has another type, which SQLite allows."""
+    rows = list(found)
+    for row in rows:
+        if tuple(map(type, row)) != kinds:
+            told = ", ".join(f"{value!r:.40}" for value in row)
+            raise StoreError(f"store {store!r}: is damaged: the table {table} has a row ({told})")
+    return rows
+
+
+def sound_rows(found: Iterable[Any], after: int | None = None) -> list[Row]:
+    """Events from rows of a SQLite table; raises if a type is wrong, or their order.
+
+    ``after``: the number before the first event, if they are to be in order.
+    """
+    rows = as_rows(found)
+    for row in rows:
+        if tuple(map(type, row)) not in EVENT:
+            raise HaltedError(f"event {row.seq!r:.40}: has a value of a wrong type")
+        if after is not None:
+            if row.seq <= after:
+                raise HaltedError(f"event {row.seq}: follows {after}; the order is wrong")
+            after = row.seq
+    return rows
 
 
 def require_next(rows: Sequence[Row], head: int | None) -> None:

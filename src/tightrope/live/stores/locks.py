@@ -20,6 +20,15 @@ def locked() -> threading.Lock:
     return made
 
 
+def identity(path: str) -> tuple[int, int] | None:
+    """The identity of the file at a path."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 class Locks:
     """The two locks beside the file; a wait for them ends at a deadline.
 

@@ -27,12 +27,13 @@ from tightrope.live.stores.base import (
     Saved,
     Store,
     Turn,
-    as_rows,
     require_known_format,
     require_next,
+    sound,
+    sound_rows,
 )
 from tightrope.live.stores.copies import copy_file
-from tightrope.live.stores.locks import BESIDE, Locks
+from tightrope.live.stores.locks import BESIDE, Locks, identity
 from tightrope.live.stores.memory import wall_clock
 from tightrope.live.stores.statements import MORE_SQLITE_TABLES, SQLITE_TABLES
 
@@ -40,6 +41,7 @@ APPLICATION = 0x74727065  # "trpe", SQLite's application_id of our files
 CHECKPOINT, ROW = 4000, 12_000  # rows until the log is moved into the file; bytes of each, about
 MOST_FAULTS = 5  # faults of a damaged file to show, at most
 LONGEST_VALUE = 2**28  # bytes; no event and no snapshot is as long
+ERRORS = sqlite3.Error, UnicodeDecodeError  # SQLite quotes damaged text in its errors
 _kept: list[Any] = []  # connections of a parent process: closing them could break its transactions
 _stores: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
 _forking = threading.Lock()
@@ -64,15 +66,6 @@ os.register_at_fork(
 )
 
 
-def _identity(path: str) -> tuple[int, int] | None:
-    """The identity of the file at a path."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
-
-
 class SQLiteLog:
     """A campaign's log, as a connection sees it."""
 
@@ -82,9 +75,9 @@ class SQLiteLog:
     def read(self, after: int, count: int = 1000) -> list[Row]:
         found = self._connection.execute(
             f"SELECT {COLUMNS} FROM events WHERE campaign = ? AND seq > ? ORDER BY seq LIMIT ?",
-            (self._campaign, after, count),
+            (self._campaign, min(after, 2**63 - 1), count),  # SQLite has no larger number
         )
-        return as_rows(found)
+        return sound_rows(found, after)
 
     def find(self, tickets: Sequence[str]) -> list[Row]:
         rows: list[Row] = []
@@ -96,7 +89,7 @@ class SQLiteLog:
                 f" WHERE campaign = ? AND ticket IN ({', '.join('?' * len(some))})",
                 (self._campaign, *some),
             )
-            rows += as_rows(found)
+            rows += sound_rows(found)
         return sorted(rows)
 
 
@@ -215,16 +208,16 @@ class SQLiteStore(Store):
             try:
                 self._writer, self._reader = self._connect(), self._connect()
                 self._prepare()
-                self._file, self._log = _identity(path), _identity(f"{path}-wal")
+                self._file, self._log = identity(path), identity(f"{path}-wal")
             finally:
                 self._locks.release()
-        except (sqlite3.Error, OSError) as error:
+        except (*ERRORS, OSError) as error:
             raise self._failed("opened", error) from error
 
     def _require_own_files(self) -> None:
         """Raise if the file or its WAL was deleted or replaced: writes would be lost."""
         for path, mine in ((self._path, self._file), (f"{self._path}-wal", self._log)):
-            found = _identity(path)
+            found = identity(path)
             if found != mine:
                 what = "the file is gone" if found is None else "another file is in its place"
                 if path != self._path:
@@ -239,7 +232,7 @@ class SQLiteStore(Store):
         made = self._connect()
         if self._writer is None and self._reader is None:  # the WAL may be a new one
             made.execute("SELECT count(*) FROM campaigns").fetchone()
-            self._log = _identity(f"{self._path}-wal")
+            self._log = identity(f"{self._path}-wal")
         return made
 
     def _connect(self) -> sqlite3.Connection:
@@ -272,7 +265,7 @@ class SQLiteStore(Store):
         one.executescript(MORE_SQLITE_TABLES)
 
     def _failed(self, what: str, error: Exception) -> StoreError:
-        told = getattr(error, "strerror", None) or str(error)
+        told = " ".join((getattr(error, "strerror", None) or str(error)).split())[:200]
         if isinstance(error, sqlite3.DatabaseError) and "not a database" in told:
             raise InputError(
                 f"store {self._path!r}: must be a file of campaigns, or a new one"
@@ -322,7 +315,7 @@ class SQLiteStore(Store):
                 "SELECT name FROM campaigns WHERE EXISTS"
                 " (SELECT 1 FROM events WHERE campaign = id) ORDER BY id"
             ).fetchall()
-        return [name for (name,) in found]
+        return [name for (name,) in sound(found, self._path, "campaigns", str)]
 
     @contextmanager
     def _reads(self) -> Iterator[sqlite3.Connection]:
@@ -332,7 +325,7 @@ class SQLiteStore(Store):
                     self._reader = self._connect_again()
                 yield self._reader
                 self._require_own_files()
-            except sqlite3.Error as error:
+            except ERRORS as error:
                 raise self._failed("read", error) from error
 
     def begin(
@@ -370,7 +363,7 @@ class SQLiteStore(Store):
                 self._checkpoint("PASSIVE")
         except BaseException as failed:
             self._undo()
-            if isinstance(failed, sqlite3.Error):
+            if isinstance(failed, ERRORS):
                 raise self._failed("written", failed) from failed
             raise
         finally:
@@ -434,7 +427,7 @@ class SQLiteStore(Store):
             found = connection.execute(
                 "SELECT seq, text FROM notes WHERE campaign = ? ORDER BY seq", (number_now,)
             )
-            return dict(found.fetchall())
+            return dict(sound(found, self._path, "notes", int, str))
 
     def vectors(self, name: str, first: int, last: int) -> dict[int, str]:
         with self._reads() as connection:
@@ -442,7 +435,7 @@ class SQLiteStore(Store):
                 "SELECT seq, text FROM vectors WHERE campaign = ? AND seq BETWEEN ? AND ?",
                 (self._known_number(connection, name), first, last),
             )
-            return dict(found.fetchall())
+            return dict(sound(found, self._path, "vectors", int, str))
 
     def save(self, name: str, saved: Saved) -> None:
         with self.turn(name) as turn:
@@ -451,25 +444,26 @@ class SQLiteStore(Store):
     def saved(self, name: str, upto: int | None = None) -> Saved | None:
         with self._reads() as connection:
             most = 2**62 if upto is None else upto
-            row = connection.execute(
+            found = connection.execute(
                 "SELECT seq, hash, body FROM snapshots WHERE campaign = ? AND seq <= ?"
                 " ORDER BY seq DESC LIMIT 1",
                 (self._known_number(connection, name), most),
-            ).fetchone()
-        return None if row is None else Saved(*row)
+            )
+            rows = sound(found, self._path, "snapshots", int, bytes, bytes)
+        return Saved(*rows[0]) if rows else None
 
     def head(self, name: str) -> tuple[int, bytes] | None:
         with self._reads() as connection:
             number = self._known_number(connection, name)
-            wanted = "SELECT seq, hash FROM heads WHERE campaign = ?"
-            row = connection.execute(wanted, (number,)).fetchone()
-        return None if row is None else (row[0], row[1])
+            found = connection.execute("SELECT seq, hash FROM heads WHERE campaign = ?", (number,))
+            rows = sound(found, self._path, "heads", int, bytes)
+        return rows[0] if rows else None
 
     def faults(self) -> list[str]:
         try:
             with closing(self._connect()) as one:  # a connection of its own: nobody waits
                 found = one.execute(f"PRAGMA integrity_check({MOST_FAULTS})").fetchall()
-        except sqlite3.Error as error:
+        except ERRORS as error:
             raise self._failed("read", error) from error
         told = [" ".join(str(text).split())[:200] for (text,) in found]
         return (
@@ -479,7 +473,7 @@ class SQLiteStore(Store):
     def backup(self, path: str) -> None:
         try:
             copy_file(self._path, path)
-        except (sqlite3.Error, OSError) as error:
+        except (*ERRORS, OSError) as error:
             raise self._failed("copied", error) from error
 
     def close(self) -> None:
