@@ -74,6 +74,12 @@ def test_damage_that_nobody_notices_is_found(files, tmp_path, monkeypatch):
     assert "not noticed" in files.run(one)
 
 
+def test_a_snapshot_of_another_event_is_refused(files):
+    found = files.run(files.damaged(3, 2456))  # its number is a list
+    assert not found, found
+    assert found.status == 1
+
+
 def changed(files, line, statement, path):
     name = next(word for word in line.split() if word.endswith(".db"))
     path.write_bytes(files.sound[name])

@@ -67,6 +67,10 @@ class Follower:
                     "another log"
                 )
             core, seen = Core.restore(saved.body, self.policy), saved.hash
+            if core.ledger.seq != saved.seq:
+                raise HaltedError(
+                    f"campaign {self.name!r}: the snapshot of event {saved.seq} is damaged"
+                )
             require_able(core, saved.seq, inf)
         self._hold(core, seen)
         core = self.follow_committed(upto)
