@@ -103,6 +103,8 @@ def stale(groups: Groups | None = None) -> list[str]:
     for name, group in groups.items():
         wanted = [*group["sources"], *(f"docs/{one}" for one in group["files"])]
         missing = [one for one in wanted if not (ROOT / one).exists()]
+        if is_data(group) and not set(missing) & set(group["sources"]):
+            continue  # it is listed as not measured
         if missing:
             found.append(f"{missing[0]}: is missing; docs/pictures.toml has it for {name}")
         elif not is_data(group) and digest_of(group) != group["digest"]:
@@ -132,13 +134,20 @@ def listed(groups: Groups) -> Iterator[str]:
     texts = {page.name: page.read_text(encoding="utf-8") for page in pages if page.exists()}
     commands = list(cited())
     for group in groups.values():
-        age = "as new as its sources" if digest_of(group) == group["digest"] else "STALE"
+        age = age_of(group)
         with_command = {place for place, command in commands if command in group["command"]}
         for name in group["files"]:
             shown = {page for page, text in texts.items() if f"{name})" in text} | with_command
             where = ", ".join(sorted(shown)) or "no page"
             made = f" ({group['made']})" if "made" in group else ""
             yield f"docs/{name}{made}: {age}; {where}; {group['command']}"
+
+
+def age_of(group: dict[str, Any]) -> str:
+    """Whether the sources of a group changed since its files were made."""
+    if not all((ROOT / "docs" / name).exists() for name in group["files"]):
+        return "NOT MEASURED"
+    return "as new as its sources" if digest_of(group) == group["digest"] else "STALE"
 
 
 def commit() -> str:
