@@ -122,6 +122,29 @@ def test_with_types_each_type_has_its_safest_arm() -> None:
     assert "safest arm 'a for math; b for code' is known to keep every limit" in str(outlook)
 
 
+@pytest.mark.parametrize("per", ["cost", "pull", "reward"])
+def test_a_retired_arm_is_neither_the_safest_nor_ahead(per: str) -> None:
+    task = Task(["mild", "wild"], {"bad": Limit(0.5, per=per)})
+    controller = Controller(task, LyOn(), 1000.0)
+    for _ in range(100):
+        controller.tell("mild", cost=0.5, reward=1.0, penalty=0.0)
+        controller.tell("wild", cost=1.0, reward=0.5, penalty=0.75)
+    before = controller.outlook()
+    assert before.safest == "mild"
+    assert before.safe
+    controller.retire_arm("mild")
+    after = controller.outlook()
+    assert after.safest == "wild"
+    assert not after.safe
+    assert after.pulls_left == pytest.approx(850.0)  # of wild, at a cost of 1
+    assert after.reward == pytest.approx(150.0 + 850.0 * 0.5)
+    bases = {"cost": 1000.0, "pull": 200.0 + 850.0, "reward": 150.0 + 850.0 * 0.5}
+    assert after.limits[0].rate == pytest.approx((75.0 + 850.0 * 0.75) / bases[per])
+    assert before.limits[0].rate == pytest.approx(
+        75.0 / {"cost": 150.0, "pull": 200.0, "reward": 150.0}[per]
+    )
+
+
 def test_infeasible_limits_are_named() -> None:
     task = Task(["a", "b"], {"bad": Limit(0.5), "late": Limit(0.9)})
     rows = [(500, arm, 1.0, 0.5, (0.9, 0.1)) for arm in (0, 1)]

@@ -81,11 +81,12 @@ class LimitOutlook:
     ``chance``: a proved upper bound on the chance of ending above the limit with this policy; 1 if
     nothing can be proved. ``chance_if_safe``: the bound if only the outlook's ``safest`` arm is
     pulled from now on. ``rate``: the projected rate at the end, in the limit's unit, if the arms
-    keep their shares of the cost. ``low`` and ``high``: a proved interval for the rate at the end,
-    whatever is pulled; it fails with at most the chance ``doubt``. ``least``: if the limit looks
-    infeasible, the smallest limit that some arm may keep. ``estimate``: an estimate of the chance
-    of ending above the limit, which is not proved (see ``live.estimate``), or None. ``expected``:
-    the 5 %, 50 % and 95 % quantiles of the rate at the end in the same forward runs, or None.
+    that can still be pulled keep their shares of the cost. ``low`` and ``high``: a proved interval
+    for the rate at the end, whatever is pulled; it fails with at most the chance ``doubt``.
+    ``least``: if the limit looks infeasible, the smallest limit that some arm may keep.
+    ``estimate``: an estimate of the chance of ending above the limit, which is not proved (see
+    ``live.estimate``), or None. ``expected``: the 5 %, 50 % and 95 % quantiles of the rate at the
+    end in the same forward runs, or None.
     """
 
     name: str
@@ -122,11 +123,12 @@ class Outlook:
     ``doubt``: the largest chance that one of the bounds on rates is wrong. ``safest``: the arm
     whose penalty rates have the lowest upper bounds; with types of requests, that of each type.
     ``safe``: whether this arm, or a mixture, is known to keep every limit in the long run, for each
-    type. ``reward`` and ``pulls_left``: projections if the
-    arms keep their shares of the cost; None before the first cost. ``changed``: arms that have
-    changed, if the policy watches them (``watch``). ``refuted``: sentences about declarations that
-    the reports refute, except for the doubt; no bound relies on them. ``forward``: the number of
-    forward runs of the estimates. ``out_of_reach``: why the risk is out of reach.
+    type. ``reward`` and ``pulls_left``: projections if the arms that can still be pulled keep their
+    shares of the cost; None before their first cost. What is ahead has no retired arms.
+    ``changed``: arms that have changed, if the policy watches them (``watch``). ``refuted``:
+    sentences about declarations that the reports refute, except for the doubt; no bound relies on
+    them. ``forward``: the number of forward runs of the estimates. ``out_of_reach``: why the risk
+    is out of reach.
     """
 
     budget: float
@@ -229,8 +231,10 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
     low, high, refuted = _rates(task, totals, amounts, doubt)
     limits, used = task.normal_limits, float(state.run.spent[0])
     budget = max(controller.budget / task.scales.cost, LEAST_BUDGET)
-    kinds = controller.rows_by_type
+    gone = sorted(controller._beside.retired)
+    kinds = [np.setdiff1d(rows, gone) for rows in controller.rows_by_type]
     own = np.concatenate(kinds)
+    ahead = _ahead(np.delete(pulled, gone, axis=0), used - pulled[gone, 1].sum(), budget - used)
     safest, costs = _safest(task, high, totals, kinds), task.normal_known[:, 0]
     largest = 1.0 if costs.min() < 0.0 else max(float(costs.max()), LEAST_COST)
     rows = []
@@ -244,16 +248,19 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
             float(one) for one in (low[own, m].min(), high[own, m].max(), high[safest, m].max())
         )
         sure = not any(m == one for _, one in refuted)
-        rows.append(_row(controller, m, rest, ranges, doubt / task.penalty_count, lost[m], sure))
-    ahead = max(budget - used, 0.0) / used if used > 0.0 else None
+        base = task.limit_kinds[m].unit.pick(1, 0, 2)
+        more = None if ahead is None else (ahead[3 + m], ahead[base])
+        rows.append(
+            _row(controller, m, rest, ranges, doubt / task.penalty_count, lost[m], sure, more)
+        )
     reward = float(totals[:, 1].sum()) * task.scales.reward
-    pulls, risk = sum(controller.pulls), getattr(controller.policy, "risk", None)
+    risk = getattr(controller.policy, "risk", None)
     return Outlook(
         budget=controller.budget,
         spent=controller.spent,
-        pulls=pulls,
-        pulls_left=None if ahead is None else pulls and pulls * ahead,
-        reward=None if ahead is None else reward and reward * (1.0 + ahead),
+        pulls=sum(controller.pulls),
+        pulls_left=None if ahead is None else ahead[0],
+        reward=None if ahead is None else reward + ahead[2] * task.scales.reward,
         reward_so_far=reward,
         doubt=doubt,
         risk=risk,
@@ -266,6 +273,15 @@ def outlook_of(controller: Controller, doubt: float = 0.01) -> Outlook:
         out_of_reach=_out_of_reach(controller, totals),
         aimed=risk is not None and not isinstance(controller.policy, GuardedResolve),
     )
+
+
+def _ahead(pulled: Any, used: float, left: float) -> list[float] | None:
+    """The sums that are ahead if the arms of these sums keep their shares; None without a cost."""
+    sums = pulled.sum(axis=0).tolist()
+    if sums[1] <= 0.0 or used <= 0.0:
+        return None
+    more = max(left, 0.0) / float(used)  # may be infinite
+    return [one and one * more for one in sums]
 
 
 def _out_of_reach(controller: Controller, totals: Any) -> str | None:
@@ -394,10 +410,12 @@ def _row(
     doubt: float,
     infeasible: bool,
     sure: bool,
+    ahead: tuple[float, float] | None,
 ) -> LimitOutlook:
     """Limit m; ``ranges``: the lowest and the highest rate of an arm, the highest of the safest.
 
-    ``sure``: whether the reports refute no declaration, which the guard relies on.
+    ``sure``: whether the reports refute no declaration, which the guard relies on. ``ahead``: the
+    penalty and the base that are projected.
     """
     task, unit = controller.rows, rate_unit(controller, m)
     lowest, highest, safest = ranges
@@ -409,7 +427,7 @@ def _row(
         guard = controller._state.scratch.guard
         chance = chance_allowed(guard, controller._state.record, m) + float(guard.doubt[m])
         promised = bool(guard.made[m])
-    rate = rest.rate
+    rate = None if ahead is None else rest.projected(*ahead)
     return LimitOutlook(
         name=task.limit_names[m],
         limit=task.limit_values[m],

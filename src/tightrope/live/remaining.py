@@ -26,13 +26,9 @@ class Remaining(NamedTuple):
     base: float = 0.0  # so far, of a limit per pull or per reward
     largest: float = 1.0  # cost of a pull
 
-    @property
-    def rate(self) -> float | None:
-        """The penalty per unit of budget at the end, if the arms keep their shares."""
-        used = self.budget - self.left
-        if used <= 0.0:
-            return None
-        return self.penalty * (1.0 + max(self.left, 0.0) / used) / self.budget
+    def projected(self, penalty: float, base: float) -> float | None:
+        """The rate at the end if this penalty and base are still ahead; None if it has no base."""
+        return (self.penalty + penalty) / self.budget
 
     @property
     def over(self) -> bool:
@@ -84,10 +80,15 @@ class RemainingOpen(Remaining):
         """The kappa of every tilt."""
         return _prices(rate)
 
+    def projected(self, penalty: float, base: float) -> float | None:
+        """The rate at the end if this penalty and base are still ahead; None if it has no base."""
+        total = self.base + base
+        return (self.penalty + penalty) / total if total > 0.0 else None
+
     @property
-    def rate(self) -> float | None:
-        """The penalty per pull or reward so far, which is also its projection."""
-        return self.penalty / self.base if self.base > 0.0 else None
+    def rate(self) -> float:
+        """The penalty per pull or reward so far; 0 before the first."""
+        return self.projected(0.0, 0.0) or 0.0
 
     @property
     def broken(self) -> bool:
@@ -108,7 +109,7 @@ class RemainingOpen(Remaining):
     def most(self, rate: float, doubt: float) -> float:
         """An upper bound on the rate at the end, except for ``doubt``, with pulls of ``rate``."""
         if self.over:
-            return self.rate or 0.0
+            return self.rate
         prices, low, high = self.prices(rate), 0.0, UNKNOWN
         if self.base + self.ahead <= 0.0 or self._above(high, prices) > doubt:
             return math.inf
@@ -122,7 +123,7 @@ class RemainingOpen(Remaining):
 
     def least(self, rate: float, doubt: float) -> float:
         """A lower bound on the rate at the end; 0 while the run goes on."""
-        return (self.rate or 0.0) if self.over else 0.0
+        return self.rate if self.over else 0.0
 
 
 class RemainingPerPull(RemainingOpen):
