@@ -3,9 +3,10 @@
 ``pictures.toml`` has a group for each command that makes pictures or data, with the sources that
 they depend on: code, data, templates. Data are tables (CSV) or what a command printed, for numbers
 in the text. A digest of the command, the sources and the files is recorded when they are made, so a
-later change of any of them shows. Comments and docstrings do not count. The site is not built with
-a stale picture, or with a command of a measurement that has no group. Data are measured for a
-release, so it is built with stale ones; ``made`` names the commit that they come from.
+later change of any of them shows. Comments, docstrings and refusals (``if ...: raise ...``) do not
+count. The site is not built with a stale picture, or with a command of a measurement that has no
+group. Data are measured for a release, so it is built with stale ones; ``made`` names the commit
+that they come from.
 
     python docs/pictures.py --list           # each figure, its command, its pages, its age
     python docs/pictures.py --make NAME      # run the command of a group, and record its digest
@@ -42,6 +43,7 @@ COMMAND = re.compile(
 NO_FIGURES = ("CHANGELOG.md", "docs/style.md", "docs/releasing.md")  # commands alone
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Yield, ast.YieldFrom)
 
 Groups = dict[str, dict[str, Any]]  # files, command, sources, digest; made, of data
 
@@ -52,7 +54,7 @@ def read_record() -> Groups:
 
 
 def meaning(path: Path) -> bytes:
-    """The content of a file; of Python, the code without comments and docstrings."""
+    """The content of a file; of Python, the code without comments, docstrings and refusals."""
     if path.suffix != ".py":
         return path.read_bytes()
     text = path.read_text(encoding="utf-8")
@@ -64,9 +66,23 @@ def meaning(path: Path) -> bytes:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
             words = node.body[0]
-            last = words.end_lineno or words.lineno
-            lines[words.lineno - 1 : last] = [""] * (last - words.lineno + 1)
+            blank(lines, words)
+        elif isinstance(node, ast.Raise) or (isinstance(node, ast.If) and is_refusal(node)):
+            blank(lines, node)
     return "\n".join(line.rstrip() for line in lines if line.strip()).encode()
+
+
+def is_refusal(node: ast.If) -> bool:
+    """Whether a branch always raises, so that no run which ended took it."""
+    if node.orelse or not isinstance(node.body[-1], ast.Raise):
+        return False
+    return not any(isinstance(one, LEAVES) for part in node.body for one in ast.walk(part))
+
+
+def blank(lines: list[str], node: ast.stmt) -> None:
+    """Clear the lines of a statement."""
+    last = node.end_lineno or node.lineno
+    lines[node.lineno - 1 : last] = [""] * (last - node.lineno + 1)
 
 
 def sources_of(group: dict[str, Any]) -> Iterator[Path]:

@@ -237,6 +237,11 @@ def test_a_picture_that_is_older_than_its_sources_is_refused(drawn, tmp_path):
     assert pictures.stale(drawn) == []
     (tmp_path / "draw.py").write_text('"""Draws well."""\nSIZE = 3\n')
     assert pictures.stale(drawn) == [], "words and comments change no picture"
+    refusal = "if SIZE > 9:\n    most = 9\n    raise ValueError(most)\n"
+    (tmp_path / "draw.py").write_text(f"SIZE = 3\n{refusal}")
+    assert pictures.stale(drawn) == [], "what was drawn was not refused"
+    (tmp_path / "draw.py").write_text(f"SIZE = 3\n{refusal}else:\n    SIZE = 2\n")
+    assert pictures.stale(drawn) == old, "a branch that is taken counts"
     (tmp_path / "draw.py").write_text("SIZE = 4\n")
     assert pictures.stale(drawn) == old
     (tmp_path / "draw.py").write_text("SIZE = 3\n")
