@@ -424,6 +424,9 @@ def test_impossible_outcomes_are_named(table, value, said):
 def test_shapes_of_tables():
     with pytest.raises(InputError, match=r"shape \(1, 2, 2\) must be \(rows, 2, 3\)"):
         FullTable(["a", "b"], ["bad"], np.ones((1, 2, 2)))
+    for wrong in ("x", [[(1, 2, 3), (1, 2)]]):
+        with pytest.raises(InputError, match=r"^outcomes = .*: must be numbers \[rows, arms, 2"):
+            FullTable(["a", "b"], ["bad"], wrong)
     with pytest.raises(InputError, match="names must differ"):
         FullTable(["a", "a"], [], np.ones((1, 2, 2)))
 
