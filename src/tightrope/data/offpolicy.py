@@ -445,11 +445,13 @@ def _require_fit(
             raise InputError(f"{name}: {share}none of {sizes[cell]:,} rows")
         off = abs(totals[cell] - 1.0)
         if off > 1e-9 and off > MOST_ERRORS * errors[cell]:
+            even = (log.propensity == log.propensity[0]).all()  # type: ignore[index]
+            hint = "; was every arm equally likely (--uniform, equally_likely)?" if even else ""
             raise InputError(
                 f"{name}: its propensities do not fit its {counts[cell]:,} of {sizes[cell]:,}"
                 f" rows; 1 / propensity over its rows must sum to {sizes[cell]:,} within"
                 f" {MOST_ERRORS:g} standard errors of {errors[cell] * sizes[cell]:,.4g}, and sums"
-                f" to {totals[cell] * sizes[cell]:,.6g}"
+                f" to {totals[cell] * sizes[cell]:,.6g}{hint}"
             )
 
 
