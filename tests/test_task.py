@@ -640,7 +640,7 @@ def test_many_coins_that_are_as_good_as_never_are_refused() -> None:
 def test_the_least_cost_is_relative_to_the_scale() -> None:
     cents = Arm("a", Uniform(0, 1e-12), COIN)
     assert Problem([cents], scales=Scales(cost=1e-12)).task.smallest_cost == 5e-13
-    with pytest.raises(ProblemError, match=r"must be at least 2.33e-07, or"):
+    with pytest.raises(ProblemError, match=r"must be at least 2.33e-07 for costs of up to 50"):
         Problem([Arm("a", Bernoulli(1e-7), COIN)], scales=Scales(cost=50))
 
 
