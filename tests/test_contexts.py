@@ -441,6 +441,7 @@ def test_a_plain_task_learns_from_a_log_too():
     ("given", "message"),
     [
         ({"learn_from": 3}, "learn_from = 3: must be a Log or a FullTable"),
+        ({"learn_from": {"arm": ["a"]}}, r"^learn_from = dict: must be .*; tightrope\.read_log"),
         ({"weight": 2.0}, "weight = 2.0: must be above 0, at most 1"),
         (
             {"learn_from": FullTable(["c"], ["bad"], [[(1, 1, 0)]])},

@@ -574,7 +574,7 @@ def test_an_arm_that_a_type_never_had_is_named():
     truth = np.where(kinds == "x", reward[:, 0], reward[:, 1]).mean()
     assert abs(found.value("reward").mean - truth) < 4 * found.value("reward").error
     plain = Log(full.arms, full.penalties, log.chosen, log.outcomes, log.propensity)
-    with pytest.raises(InputError, match="the data must have contexts"):
+    with pytest.raises(InputError, match="the data must have types"):
         evaluate_mixture(plain, MIXTURE)
 
 

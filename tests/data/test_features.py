@@ -27,6 +27,7 @@ from tightrope import (
 from tightrope.cli import main
 from tightrope.data.draws import Draws
 from tightrope.data.fitting import fit
+from tightrope.data.offpolicy import equally_likely, evaluate_mixture
 from tightrope.data.tables import task_of
 from tightrope.errors import InputError, LogWarning, ProblemError
 from tightrope.problem.arms import row_columns
@@ -127,6 +128,29 @@ def test_a_table_of_all_arms_has_no_gaps():
     assert list(fitted.problem.shares) == ["chat", "code"]
     with pytest.raises(InputError, match="row = 'prompt': a table has no gaps"):
         fit(columns(), **READ, row="prompt", limits=LIMITS, without=["small"])
+
+
+def test_a_mixture_by_type_beside_features(table, capsys):
+    """As the same shares of each row; a pair of an arm and a type without rows is refused."""
+    log = read_log(columns(2000), **READ, context="topic", features=FEATURES)
+    log = equally_likely(log)
+    shares = {"chat": {"small": 1.0}, "code": {"large": 0.5, "small": 0.5}}
+    each = np.array([[0.0, 1.0] if kind == "chat" else [0.5, 0.5] for kind, _ in log.contexts])
+    found, same = evaluate_mixture(log, shares), evaluate_mixture(log, each)
+    assert log.arms == ("large", "small")
+    assert found == same
+    assert {row.method for row in found.rows} == {"ips", "snips", "direct", "dr"}
+    contexts = [
+        ("chat" if k else kind, x) for (kind, x), k in zip(log.contexts, log.chosen, strict=True)
+    ]
+    with pytest.raises(InputError, match="arm 'small', type 'chat': its propensities"):
+        evaluate_mixture(replace(log, contexts=contexts), shares)
+    words = ["--mixture", "chat/small=1,code/large=1", "--context", "topic", "--row", "prompt"]
+    assert main(["replay", str(table), *SHELL, *words, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["mixtures"][0]["shares"]
+    assert set(told) == {"large", "small"}
+    with pytest.raises(InputError, match="has shares of types; the data must have types"):
+        evaluate_mixture(equally_likely(read_log(columns(), **READ, features=FEATURES)), shares)
 
 
 def test_the_shell_replays_with_features(table, capsys):

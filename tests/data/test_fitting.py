@@ -431,6 +431,14 @@ def test_fit_never_replaces_a_parquet_file_without_a_problem(written, tmp_path):
     assert [shell("fit", written, *FIT, "-o", target)[0] for _ in range(2)] == [0, 0]
 
 
+def test_an_outlier_of_the_costs_is_in_the_message():
+    columns = {"arm": ["a", "b"] * 50, "cost": [0.03] * 99 + [1e12]}
+    with pytest.raises(ProblemError) as caught:
+        fit(columns, arm="arm", cost="cost", reward=1)
+    assert "arm 'a', cost: mean 0.03 must be at least" in str(caught.value)
+    assert "for costs of up to 1e+12 (the scale of cost), or pulls" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -440,6 +448,8 @@ def test_fit_never_replaces_a_parquet_file_without_a_problem(written, tmp_path):
         (["--limit", "bad=0"], "must be positive"),
         (["--scale", "cost=x"], "'x' must be a number"),
         (["-o", "problem.txt"], "must end in .toml"),
+        (["--profile", "page.pdf"], "--profile page.pdf: must end in .html"),
+        (["--cost", "nan"], "argument --cost: 'nan' must be a finite number"),
         (["--min-rows", "100000"], "must leave an arm"),
     ],
 )

@@ -241,7 +241,7 @@ def test_unknown_quantities_and_wrong_models():
 
 def test_equally_likely_arms_of_any_number():
     log, _ = drawn(np.random.default_rng(8), 300)
-    with pytest.raises(InputError, match="do not fit"):
+    with pytest.raises(InputError, match=r"do not fit.*equally likely \(--uniform, equally_l"):
         evaluate_mixture(
             equally_likely(Log(("a", "b"), ("bad",), log.chosen * 0, log.outcomes)), {"a": 1.0}
         )

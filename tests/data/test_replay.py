@@ -424,6 +424,9 @@ def test_impossible_outcomes_are_named(table, value, said):
 def test_shapes_of_tables():
     with pytest.raises(InputError, match=r"shape \(1, 2, 2\) must be \(rows, 2, 3\)"):
         FullTable(["a", "b"], ["bad"], np.ones((1, 2, 2)))
+    for wrong in ("x", [[(1, 2, 3), (1, 2)]]):
+        with pytest.raises(InputError, match=r"^outcomes = .*: must be numbers \[rows, arms, 2"):
+            FullTable(["a", "b"], ["bad"], wrong)
     with pytest.raises(InputError, match="names must differ"):
         FullTable(["a", "a"], [], np.ones((1, 2, 2)))
 
@@ -547,7 +550,7 @@ def test_files_that_are_no_logs(shell, files):
     (files / "log.parquet").write_bytes(b"PAR1")
     for name, said in {
         "empty.csv": "has no rows",
-        "torn.csv": "row 1 (without the header), column 'bad': penalty bad is missing",
+        "torn.csv": "row 1 (without the header): has 3 fields; must have 4",
         "bytes.csv": "must be UTF-8 text",
         "log.parquet": "must be a Parquet file",
         "none.csv": "there is no such file",

@@ -150,7 +150,7 @@ def shares_by_type(data: Log | FullTable, shares: Shares | SharesByType) -> Floa
     if not _is_by_type(shares):
         return np.tile(mixture_shares(data.arms, shares), (max(len(types), 1), 1))  # type: ignore[arg-type]
     if not types:
-        raise InputError("mixture: has shares of types; the data must have contexts")
+        raise InputError("mixture: has shares of types; the data must have types")
     each: Any = shares
     if isinstance(shares, Mapping):
         for name in shares:
@@ -161,6 +161,13 @@ def shares_by_type(data: Log | FullTable, shares: Shares | SharesByType) -> Floa
         raise InputError(f"mixture: shares of {len(each)} types; must be {len(types)}")
     named = zip(types, each, strict=True)
     return np.array([mixture_shares(data.arms, one, f"mixture, type {x!r}") for x, one in named])
+
+
+def with_types_alone(data: Log | FullTable) -> Log | FullTable:
+    """The data with the types of its rows where they have both a type and features."""
+    if not has_features(data) or not isinstance(data.contexts[0], tuple):
+        return data
+    return replace(data, contexts=[kind for kind, _ in data.contexts], features=())
 
 
 def _shares_by_row(data: Log | FullTable, shares: Floats) -> Floats:
@@ -211,6 +218,12 @@ def evaluate_mixture(
     (0.4, 4000)
     """
     require_data(data)
+    alone = with_types_alone(data)
+    if alone is not data and not isinstance(shares, np.ndarray) and _is_by_type(shares):
+        by_type = shares_by_type(alone, shares)
+        if isinstance(alone, Log):
+            require_told(alone, by_type)
+        shares = by_type[kinds_of(alone, types_of(alone))]  # of each row
     wanted = shares_by_type(data, shares)
     kinds, featured = kinds_of(data, types_of(data)), has_features(data)
     if featured and len(wanted) > 1:
@@ -432,11 +445,13 @@ def _require_fit(
             raise InputError(f"{name}: {share}none of {sizes[cell]:,} rows")
         off = abs(totals[cell] - 1.0)
         if off > 1e-9 and off > MOST_ERRORS * errors[cell]:
+            even = (log.propensity == log.propensity[0]).all()  # type: ignore[index]
+            hint = "; was every arm equally likely (--uniform, equally_likely)?" if even else ""
             raise InputError(
                 f"{name}: its propensities do not fit its {counts[cell]:,} of {sizes[cell]:,}"
                 f" rows; 1 / propensity over its rows must sum to {sizes[cell]:,} within"
                 f" {MOST_ERRORS:g} standard errors of {errors[cell] * sizes[cell]:,.4g}, and sums"
-                f" to {totals[cell] * sizes[cell]:,.6g}"
+                f" to {totals[cell] * sizes[cell]:,.6g}{hint}"
             )
 
 

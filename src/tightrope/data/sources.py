@@ -10,8 +10,10 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
+from inspect import GEN_CLOSED, getgeneratorstate
 from itertools import islice
 from typing import IO, Any, TypeVar
 
@@ -170,7 +172,8 @@ def _of_csv(path: str, texts: Mapping[str, Any], wanted: Mapping[str, Any]) -> C
     numbers = [column for column in used if column in wanted.values()]
     kinds = {c: "flag" if c in flags else "number" for c in numbers}
     both = any(column in wanted.values() for column in words)
-    read = None if both else _by_pyarrow(path, separator, kinds, words)
+    odd = both or _may_open_a_quote(path)  # pyarrow would read on to the end of the file
+    read = None if odd else _by_pyarrow(path, separator, kinds, words)
     if read is None:
         read = _by_python(path, title, separator, names, words, numbers)
     return Columns(title, names, number=read.number, code=lambda name: read.names[name].codes())
@@ -227,11 +230,13 @@ def _header(path: str, title: str) -> tuple[list[str], str, set[str]]:
     separator = max(SEPARATORS, key=line.count)
     try:
         reader = csv.reader(start.splitlines(keepends=True), delimiter=separator)
-        names, *first = islice((row for row in reader if row), 2)
+        rows = (row for row in reader if row)
+        names = [name.strip() for name in next(rows)]
     except csv.Error as error:
         raise InputError(f"{title}: must be a CSV file ({error})") from None
-    names = [name.strip() for name in names]
-    row = first[0] if first else []
+    row: list[str] = []
+    with suppress(csv.Error):  # the reader of the rows names the fault and its place
+        row = next(rows, [])
     flags = {name for name, text in zip(names, row, strict=False) if text.strip().lower() in WORDS}
     return names, separator, flags
 
@@ -287,8 +292,7 @@ def _by_python(
     read, first = _Growing(words, numbers), 0
     places = {column: names.index(column) for column in (*words, *numbers)}
     with open_text(path, "log") as file:
-        lines = lines_in(file, title)
-        rows = _rows(csv.reader(lines, delimiter=separator), path, len(names))
+        rows = _rows(lines_in(file, title), separator, path, len(names))
         while some := list(islice(rows, CHUNK)):
             for word in words:
                 read.names[word].add([row[places[word]] for row in some], range(len(some)))
@@ -300,26 +304,40 @@ def _by_python(
     return read
 
 
-def _rows(reader: Any, path: str, fields: int) -> Iterator[list[str]]:
-    """The rows after the line of names, without empty ones; none may have more fields."""
+def _rows(lines: Any, separator: str, path: str, fields: int) -> Iterator[list[str]]:
+    """The rows after the line of names, without empty ones; each has as many fields.
+
+    ``lines``: a generator; once it has ended, a row that still asks it for more has an open quote.
+    """
     started, count, title = False, 0, f"log {path!r}"
     try:
-        for row in reader:
+        for row in csv.reader(lines, delimiter=separator):
+            place = f"{title}, row {count + 1:,} (without the header)"
+            if getgeneratorstate(lines) == GEN_CLOSED:
+                where = place if started else f"{title}, header"
+                raise InputError(f"{where}: opens a quote; must close it, none follows")
             if not row:
                 continue
             if not started:
                 started = True
                 continue
             count += 1
-            if len(row) < fields:
-                row += [""] * (fields - len(row))  # the last values are missing
-            if len(row) > fields:
+            if len(row) != fields:
                 raise InputError(
-                    f"{title}, row {count:,} (without the header): has {len(row)} fields; must"
-                    f" have {fields}, as the header"
+                    f"{place}: has {len(row)} field{'s' * (len(row) != 1)}; must have {fields},"
+                    " as the header"
                 )
             yield row
     except csv.Error as error:
-        raise InputError(f"{title}, row {count + 1:,} (without the header): {error}") from None
+        hint = "; is a quote never closed?" if "field limit" in str(error) else ""
+        raise InputError(
+            f"{title}, row {count + 1:,} (without the header): {error}{hint}"
+        ) from None
     except UnicodeDecodeError as error:
         raise not_utf8("log", path, error) from None
+
+
+def _may_open_a_quote(path: str) -> bool:
+    """Whether a file has an odd number of quotes, so that one may be opened and never closed."""
+    with open_file(path, "log") as file:
+        return sum(block.count(b'"') for block in iter(lambda: file.read(BUFFER), b"")) % 2 == 1

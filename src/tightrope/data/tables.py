@@ -50,7 +50,11 @@ class FullTable:
         object.__setattr__(self, "arms", tuple(self.arms))
         object.__setattr__(self, "penalties", tuple(self.penalties))
         check_names(self.arms)
-        found = np.ascontiguousarray(self.outcomes, np.float64)
+        try:
+            found = np.ascontiguousarray(self.outcomes, np.float64)
+        except (TypeError, ValueError):
+            allowed = "numbers [rows, arms, 2 + penalties]"
+            raise InputError(f"outcomes = {shown(self.outcomes)}: must be {allowed}") from None
         inner = (len(self.arms), 2 + len(self.penalties))
         if found.ndim != 3 or found.shape[1:] != inner or not len(found):
             raise InputError(

@@ -94,7 +94,9 @@ def rows_of_past(past: PastData, task: Task) -> tuple[npt.NDArray[np.int64], Flo
     Raises an ``InputError`` where the log's arms or penalties do not fit the task.
     """
     if not callable(getattr(past, "lines", None)):
-        raise InputError(f"learn_from = {shown(past)}: must be a Log or a FullTable")
+        found = shown(past) if isinstance(past, int | float | str) else type(past).__name__
+        allowed = "a Log or a FullTable; tightrope.read_log makes one of a frame or a file"
+        raise InputError(f"learn_from = {found}: must be {allowed}")
     names = list(task.names)
     for name in past.arms:
         if name not in names:

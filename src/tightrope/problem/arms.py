@@ -226,7 +226,8 @@ class Arm:
                 )
         mean, least = self.cost.mean, self.cost.least_mean() * task.scales.cost
         if mean < least:
-            allowed = f"{shown(self.cost)} has mean {mean!r}; must be at least {least:.3g}"
+            allowed = f"mean {mean!r} must be at least {least:.3g}"
+            allowed += f" for costs of up to {task.scales.cost:g} (the scale of cost)"
             allowed = allowed if mean > 0 else "mean 0.0 must be positive"
             raise ProblemError(
                 f"arm {self.name!r}, cost: {allowed}, or pulls would never spend the budget"

@@ -148,6 +148,8 @@ def _require_other_files(log: str, out: str | None, profile: str | None) -> None
     """Raise unless the written files differ from one another and from the log."""
     if out and not out.endswith(".toml"):
         raise InputError(f"--out {out}: must end in .toml")
+    if profile and not profile.endswith(".html"):
+        raise InputError(f"--profile {profile}: must end in .html")
     written = {"--out": out, "--profile": profile}
     if out:
         written["--out (its rows)"] = f"{out.removesuffix('.toml')}.parquet"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,9 +22,12 @@ def named(text: str) -> str:
 def number_or_text(text: str) -> str | float:
     """A number; other text, such as the name of a column, as it is."""
     try:
-        return float(text)
+        found = float(text)
     except ValueError:
         return text
+    if math.isnan(found):
+        raise argparse.ArgumentTypeError(f"{text!r} must be a finite number")
+    return found
 
 
 def ends_of(text: str) -> tuple[Any, ...]:

@@ -139,8 +139,9 @@ def replay(
 def _by_type(data: tightrope.Log | tightrope.FullTable, shares: dict[str, float]) -> Any:
     """Shares by type and arm if they are named TYPE/ARM; otherwise as they are."""
     from tightrope.data.log import types_of
+    from tightrope.data.offpolicy import with_types_alone
 
-    types = types_of(data)
+    types = types_of(with_types_alone(data))
     found: dict[str, dict[str, float]] = {}
     for name, share in shares.items():
         kind = next((kind for kind in types if name.startswith(f"{kind}/")), None)
