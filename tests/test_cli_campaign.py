@@ -478,7 +478,9 @@ def test_pause_resume_pin_and_close(campaign):
 
 def test_arms_and_budget_come_and_go(campaign):
     assert campaign.json("add-budget", 2.5)["budget"] == 12.5
-    assert "amount = -1.0" in campaign.bad("add-budget", "-1")
+    for amount in ("-1", "0"):
+        said = f"amount = {float(amount)}: must be a positive number"
+        assert said in campaign.bad("add-budget", amount)
     assert "amount = nan" in campaign.bad("add-budget", "nan")
     assert "arm 'fable' is added" in campaign.good("add-arm", "fable", "--like", "0")
     assert "fable" in campaign.bad("add-arm", "fable")
@@ -486,6 +488,9 @@ def test_arms_and_budget_come_and_go(campaign):
     arms = {one["arm"]: one["retired"] for one in campaign.json("status")["arms"]}
     assert arms == {"haiku": True, "sonnet": False, "opus": False, "fable": False}
     assert "haiku (retired)" in campaign.good("status")
+    for arm in ("sonnet", "opus"):
+        campaign.good("retire-arm", arm)
+    assert "arm = 'fable': is the last arm" in campaign.bad("retire-arm", "fable")
     assert "has no known costs" in campaign.bad("reprice", "opus", "--cost", 0.5)
     assert "--cost or --penalty" in campaign.bad("reprice", "opus")
 

@@ -67,6 +67,9 @@ def test_a_number_belongs_to_the_nearest_point(space):
     assert BOX.number_of((0.8, 0.15)) == 8
 
 
+MISSPELT = "limits = { bad = 0.1 }\nspace = { bid = [0.0, 5.0] }\n[[arms]]\natt = 1.0\n"
+
+
 @pytest.mark.parametrize(
     ("call", "line"),
     [
@@ -82,6 +85,15 @@ def test_a_number_belongs_to_the_nearest_point(space):
         (lambda: Box({"a": (0, 1)}), "box = .*: must be two or three ranges by name"),
         (lambda: Interval(1, 1 + 1e-12), "must be wider, for points that differ in ten digits"),
         (lambda: Problem(BIDS, limit=1), "arm = None: must be a function, or arms by point"),
+        (
+            lambda: Problem([clicks(1)], arm=clicks, limits=LIMITS),
+            "arm = .*: must be left out; it belongs to Interval and Box",
+        ),
+        (
+            lambda: BIDS.within((0.9, 0.6)),
+            "eligible: bid = .*: must be two numbers, low and high, low not above high",
+        ),
+        (lambda: Problem.from_toml(MISSPELT), "arm 1: unknown key 'att'; did you"),
     ],
 )
 def test_a_wrong_space_or_number_is_refused_in_one_line(call, line):

@@ -279,7 +279,7 @@ def test_results_are_equal_if_their_runs_are(paper):
 
 
 def test_what_is_no_policy_is_named(paper):
-    for wrong in (LyOn, [LyOn(), 3], {"a": 3}):
+    for wrong in (LyOn, None, 3, [LyOn(), 3], {"a": 3}):
         with pytest.raises(InputError, match=r"policies: .* must be a policy, such as LyOn\(\)"):
             simulate(paper, wrong, budgets=5, runs=2)
 

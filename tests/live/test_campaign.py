@@ -63,6 +63,13 @@ def change_row(store, seq, **columns):
             store._writer.execute(f"UPDATE events SET {name} = ? WHERE seq = ?", (value, seq))
 
 
+def test_without_campaigns_it_is_told_how_one_is_created(tmp_path):
+    path = str(tmp_path / "campaigns.db")
+    SQLiteStore(path, create=True).close()
+    with pytest.raises(InputError, match="there is none yet; task= and budget= create it"):
+        open_campaign(path, "one")
+
+
 # P1, durable.
 
 

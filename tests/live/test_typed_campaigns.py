@@ -324,7 +324,9 @@ def test_two_types_are_merged(any_store, policy):
     work(campaign, 20, "xy")
     with pytest.raises(InputError, match="type = 'q': is unknown"):
         campaign.merge_types("q", "x")
-    with pytest.raises(InputError, match="type = 'z': is merged into 'y' already"):
+    with pytest.raises(InputError, match="into = 'q': is unknown"):
+        campaign.merge_types("x", "q")
+    with pytest.raises(InputError, match="into = 'z': is merged into 'y' already"):
         campaign.merge_types("x", "z")
     agrees(campaign)
 
@@ -439,7 +441,7 @@ def test_a_promise_holds_for_every_type(store):
     task = replace(TASK, safe="b", safe_rates={"bad": 0.1})
     campaign = start(store, task, budget=400, policy="resolve:risk=0.05")
     assert campaign.status()["promise"].startswith("risk = 0.05")
-    with pytest.raises(InputError, match="must keep the safe arm 'b'"):
+    with pytest.raises(InputError, match="arm = 'b': must keep the safe arm 'b'"):
         campaign.retire_arm("b")
     with pytest.raises(InputError, match="must keep the safe arm 'b'"):
         campaign.ask(context="x", eligible=["a"])

@@ -568,7 +568,7 @@ def test_reports_are_settled(small):
     ("action", "values", "said"),
     [
         ("budget", {"amount": "much"}, "amount = &#39;much&#39;: must be a number"),
-        ("budget", {"amount": "-5"}, "must be a number, at least 0"),
+        ("budget", {"amount": "-5"}, "must be a positive number"),
         ("budget", {}, "amount: is missing"),
         ("budget", {"amount": "nan"}, "amount = nan"),
         ("set-budget", {}, "budget: is missing"),

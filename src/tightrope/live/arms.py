@@ -173,10 +173,10 @@ class MovingRun(LiveRun):
     def retire_arm(self, arm: int | str) -> None:
         """Never pull ``arm`` again. Its pulls in flight can still be reported and are charged."""
         number = self.number_of(arm)
-        left = [other for other in self.left if other != number]
+        left, name = [other for other in self.left if other != number], self.task.names[number]
         if not left:
-            raise InputError(f"arm = {shown(arm)}: is the last arm; at least one must remain")
-        self._require_safe(left, f"arm = {shown(arm)}")
+            raise InputError(f"arm = {shown(name)}: is the last arm; at least one must remain")
+        self._require_safe(left, f"arm = {shown(name)}")
         self._beside.retired.update(self._rows_of(number))
         self._irregular()
 

@@ -138,8 +138,9 @@ class ChangeWriter:
     def add_budget(self, amount: float) -> None:
         """Add to the budget; limits in total stay the same."""
         account = self.ledger.accounts[0]
-        if not known_amount(amount, "amount"):
-            raise InputError(f"amount = {shown(amount)}: must be positive")
+        allowed = "a positive number"
+        if not known_amount(amount, "amount", allowed):
+            raise InputError(f"amount = {shown(amount)}: must be {allowed}")
         ticks = account.ticks(amount)
         if account.budget + ticks >= MOST_TICKS:
             most = account.amount(MOST_TICKS - 1 - account.budget)

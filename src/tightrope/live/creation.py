@@ -100,7 +100,8 @@ def open_campaign(
     try:
         if not opened.read(name, 0, 1) and opened.saved(name) is None:
             if task is None:
-                raise unknown_campaign(opened, name)
+                more = "" if opened.names() else "; task= and budget= create it"
+                raise InputError(f"{unknown_campaign(opened, name)}{more}")
             if budget is None:
                 raise InputError(f"campaign {name!r}: budget is missing; a new campaign needs it")
             settings = _settings(

@@ -348,10 +348,10 @@ def uncapped(task: Task) -> list[str]:
     return [name for name in names if grows.get(name, 0.0) == inf]
 
 
-def known_amount(value: object, place: str) -> float:
+def known_amount(value: object, place: str, allowed: str = "a number, at least 0") -> float:
     """An amount as a finite, non-negative number."""
     if isinstance(value, Real) and not isinstance(value, bool):
         number = cast(float, value)
         if 0.0 <= number <= LARGEST:
             return float(number)
-    raise InputError(f"{place} = {shown(value)}: must be a number, at least 0")
+    raise InputError(f"{place} = {shown(value)}: must be {allowed}")

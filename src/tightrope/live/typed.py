@@ -105,11 +105,11 @@ class TypedController(Controller):
     def merge_types(self, name: str, into: str) -> None:
         """Count requests of the type ``name`` for the type ``into``, also those before."""
         names, merged = self.type_names, self.types.merged
-        for one in (name, into):
+        for what, one in (("type", name), ("into", into)):
             if one not in names:
-                raise InputError(f"type = {shown(one)}: is unknown; {nearest(str(one), names)}")
+                raise InputError(f"{what} = {shown(one)}: is unknown; {nearest(str(one), names)}")
             if one in merged:
-                raise InputError(f"type = {one!r}: is merged into {merged[one]!r} already")
+                raise InputError(f"{what} = {one!r}: is merged into {merged[one]!r} already")
         if name in (into, self.types.missing):
             allowed = "must be two types, and not that of requests without a context"
             raise InputError(f"type = {name!r}, into = {into!r}: {allowed}")

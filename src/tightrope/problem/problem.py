@@ -152,6 +152,10 @@ class Problem(Known, FromLogs, ByType):
         """Takes many parameters because a task's are among them; those are by keyword."""
         if isinstance(arms, Space):
             space, arms = arms, curves_by_type(arms, arm, contexts)
+        elif arm is not None:
+            raise ProblemError(
+                f"arm = {shown(arm)}: must be left out; it belongs to Interval and Box"
+            )
         shares = None if contexts is None else Named(shares_of(contexts))
         arms, further = arms_by_type(arms, further, shares)
         arms = as_arms(arms)

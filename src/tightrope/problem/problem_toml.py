@@ -197,6 +197,8 @@ def _read_points(tables: object, types: Sequence[str], laws: KnownLaws, space: S
     places: list[Any] = []
     for k, table in enumerate(tables, start=1):
         if "at" not in table:
+            with at(f"arm {k}"):
+                known_keys(table, ("at", *ARM_KEYS, *types))
             raise ProblemError(f"arm {k}: must have at, its place in the space")
         place = tuple(table["at"]) if isinstance(table["at"], list) else table["at"]
         if place in places:

@@ -169,7 +169,9 @@ def _range(given: object, place: str, error: type[Exception]) -> tuple[float, fl
     except (TypeError, ValueError, ProblemError):
         raise error(f"{place} = {shown(given)}: must be two numbers, low and high") from None
     if low > high:
-        raise error(f"{place} = {shown(given)}: must be two numbers, low and high")
+        raise error(
+            f"{place} = {shown(given)}: must be two numbers, low and high, low not above high"
+        )
     return low, high
 
 

@@ -103,7 +103,7 @@ def demo(*, port: int | None = None, no_browser: bool = False, speed: float = 1.
 
     A router spends $50 on three language models; at most 5 % of its answers may be bad. When half
     of the budget is spent, one model gets worse. Everything is in memory: the demo needs no
-    account, no network and no file.
+    account, no network and no file. Ctrl-C or SIGTERM ends it with status 0.
 
     tightrope demo --speed 5
 

@@ -141,6 +141,7 @@ def ask(
 
     tightrope campaign ask router.db november
     tightrope campaign ask router.db november --context math
+    tightrope campaign ask router.db november --count 2 --context math --context code
     tightrope campaign ask router.db november --eligible haiku sonnet --json
     tightrope campaign ask auctions.db november --eligible 0.5 2.0
 
