@@ -219,3 +219,11 @@ def test_a_row_of_another_type_is_refused(made, paper, how):
     words = r"chose row 0 at step \d+, for a request of type number 1; must be .* from 2 to 3"
     with pytest.raises(PolicyError, match=rf"{words} \(in choose, mine.py line \d+\)$"):
         simulate(typed, policy, **OPTIONS, **how)
+
+
+@pytest.mark.parametrize("explore", ["'a'", "None", "-1", "0.5", "True"])
+def test_pulls_to_explore_are_a_whole_number(paper, made, explore):
+    name = made(index("return -level").replace("explore=1", f"explore={explore}"))
+    said = f"policy mine: setup returned explore = {explore}; must be a whole number of at least 0"
+    with pytest.raises(PolicyError, match=f"^{re.escape(said)}$"):
+        simulate(paper, name, budgets=20, runs=2, backend="python")

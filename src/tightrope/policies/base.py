@@ -22,7 +22,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -292,6 +292,10 @@ def _check_setup(policy: Policy, setup: object, penalties: int) -> None:
     if hasattr(policy, "choose") and setup.explore:
         allowed = "0: a policy with choose chooses its first pulls itself"
         raise PolicyError(f"{place} returned explore = {setup.explore!r}; must be {allowed}")
+    explore: object = setup.explore
+    if not isinstance(explore, Integral) or isinstance(explore, bool) or explore < 0:
+        allowed = "a whole number of at least 0"
+        raise PolicyError(f"{place} returned explore = {explore!r}; must be {allowed}")
     for name, count in (("constants", None), ("allowance", penalties)):
         values = getattr(setup, name)
         good = isinstance(values, tuple) and all(isinstance(v, Real) for v in values)
