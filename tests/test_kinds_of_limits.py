@@ -68,7 +68,7 @@ def problem_of(limits) -> Problem:
 
 def test_without_its_entry_it_is_refused(monkeypatch):
     monkeypatch.delitem(BASES, "batch")
-    with pytest.raises(ProblemError, match="per = 'batch': must be 'cost', 'pull' or 'reward'"):
+    with pytest.raises(ProblemError, match="per = 'batch': must be 'cost' or 'pull' or 'reward'"):
         Limit(1.0, per="batch")
 
 

@@ -97,7 +97,7 @@ name = "opus"
 
 
 BAD = [
-    (lambda: Limit(0.1, per="click"), "per = 'click': must be 'cost', 'pull' or 'reward'"),
+    (lambda: Limit(0.1, per="click"), "per = 'click': must be 'cost' or 'pull' or 'reward'"),
     (lambda: Limit(), "Limit(): must have exactly one of at_most and total"),
     (lambda: Limit(1, total=2), "Limit(1, total=2): must have exactly one of at_most and total"),
     (lambda: Limit(total=2, per="pull"), "per = 'pull': must be left out beside total"),

@@ -277,7 +277,7 @@ BAD_TASKS: list[tuple[Callable[[], object], str]] = [
     (lambda: router(scales=3), "scales = 3: must be a Scales, or 'grow'"),
     (
         lambda: Task.from_toml(ROUTER.replace("0.05", '{ at_most = 1, per = "click" }', 1)),
-        "limit 'bad': per = 'click': must be 'cost', 'pull' or 'reward'",
+        "limit 'bad': per = 'click': must be 'cost' or 'pull' or 'reward'",
     ),
     (
         lambda: Task.from_toml(ROUTER.replace("0.05", "{ most = 1 }", 1)),

@@ -550,7 +550,7 @@ def test_files_that_are_no_logs(shell, files):
     (files / "log.parquet").write_bytes(b"PAR1")
     for name, said in {
         "empty.csv": "has no rows",
-        "torn.csv": "row 1 (without the header): has 3 fields; must have 4",
+        "torn.csv": "row 1 (without the header), column 'bad': penalty bad is missing",
         "bytes.csv": "must be UTF-8 text",
         "log.parquet": "must be a Parquet file",
         "none.csv": "there is no such file",

@@ -172,9 +172,8 @@ def _of_csv(path: str, texts: Mapping[str, Any], wanted: Mapping[str, Any]) -> C
     numbers = [column for column in used if column in wanted.values()]
     kinds = {c: "flag" if c in flags else "number" for c in numbers}
     both = any(column in wanted.values() for column in words)
-    odd = both or _may_open_a_quote(path)  # pyarrow would read on to the end of the file
-    read = None if odd else _by_pyarrow(path, separator, kinds, words)
-    if read is None:
+    read = None if both else _by_pyarrow(path, separator, kinds, words)
+    if read is None or _may_open_a_quote(path):  # pyarrow reads on to the end of the file
         read = _by_python(path, title, separator, names, words, numbers)
     return Columns(title, names, number=read.number, code=lambda name: read.names[name].codes())
 
@@ -305,7 +304,7 @@ def _by_python(
 
 
 def _rows(lines: Any, separator: str, path: str, fields: int) -> Iterator[list[str]]:
-    """The rows after the line of names, without empty ones; each has as many fields.
+    """The rows after the line of names, without empty ones; none may have more fields.
 
     ``lines``: a generator; once it has ended, a row that still asks it for more has an open quote.
     """
@@ -322,10 +321,11 @@ def _rows(lines: Any, separator: str, path: str, fields: int) -> Iterator[list[s
                 started = True
                 continue
             count += 1
-            if len(row) != fields:
+            if len(row) < fields:
+                row += [""] * (fields - len(row))  # the last values are missing
+            if len(row) > fields:
                 raise InputError(
-                    f"{place}: has {len(row)} field{'s' * (len(row) != 1)}; must have {fields},"
-                    " as the header"
+                    f"{place}: has {len(row)} fields; must have {fields}, as the header"
                 )
             yield row
     except csv.Error as error:

@@ -43,7 +43,9 @@ def named_problems(problems: str | Problem | Problems) -> dict[str, Problem]:
 
 def named_policies(policies: Policies) -> dict[str, Policy]:
     """Policies by label; parses those given as text. Raises if two labels are equal."""
-    if isinstance(policies, str | Policy | type) or not isinstance(policies, Iterable):
+    if not isinstance(policies, str | Policy | type | Iterable):
+        raise InputError(f"policies = {shown(policies)}: must be policies, such as LyOn()")
+    if isinstance(policies, str | Policy | type):
         policies = [policies]
     if isinstance(policies, Mapping):
         pairs = list(policies.items())

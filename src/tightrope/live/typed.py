@@ -105,10 +105,12 @@ class TypedController(Controller):
     def merge_types(self, name: str, into: str) -> None:
         """Count requests of the type ``name`` for the type ``into``, also those before."""
         names, merged = self.type_names, self.types.merged
-        for what, one in (("type", name), ("into", into)):
+        for one in (name, into):
             if one not in names:
+                what = "type" if one == name else "into"
                 raise InputError(f"{what} = {shown(one)}: is unknown; {nearest(str(one), names)}")
             if one in merged:
+                what = "type" if one == name else "into"
                 raise InputError(f"{what} = {one!r}: is merged into {merged[one]!r} already")
         if name in (into, self.types.missing):
             allowed = "must be two types, and not that of requests without a context"

@@ -22,7 +22,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -292,10 +292,11 @@ def _check_setup(policy: Policy, setup: object, penalties: int) -> None:
     if hasattr(policy, "choose") and setup.explore:
         allowed = "0: a policy with choose chooses its first pulls itself"
         raise PolicyError(f"{place} returned explore = {setup.explore!r}; must be {allowed}")
-    explore: object = setup.explore
-    if not isinstance(explore, Integral) or isinstance(explore, bool) or explore < 0:
+    if isinstance(setup.explore, bool) or not isinstance(setup.explore, int | np.integer):
         allowed = "a whole number of at least 0"
-        raise PolicyError(f"{place} returned explore = {explore!r}; must be {allowed}")
+        raise PolicyError(f"{place} returned explore = {setup.explore!r}; must be {allowed}")
+    if setup.explore < 0:
+        raise PolicyError(f"{place} returned explore = {setup.explore!r}; must be at least 0")
     for name, count in (("constants", None), ("allowance", penalties)):
         values = getattr(setup, name)
         good = isinstance(values, tuple) and all(isinstance(v, Real) for v in values)

@@ -185,7 +185,7 @@ class Limit(_Based):
         if (self.at_most is None) == (self.total is None):
             raise ProblemError(f"{self!r}: must have exactly one of at_most and total")
         if self.per not in list(BASES):
-            raise ProblemError(f"per = {shown(self.per)}: must be {_either(BASES)}")
+            raise ProblemError(f"per = {shown(self.per)}: must be {' or '.join(map(repr, BASES))}")
         if self.total is not None and self.per != "cost":
             raise ProblemError(f"per = {self.per!r}: must be left out beside total")
         if self.of is not None and self.of not in OF:
@@ -263,7 +263,9 @@ class Share(_Based):
         if (self.at_least is None) == (self.at_most is None):
             raise ProblemError(f"{self!r}: must have exactly one of at_least and at_most")
         if self.per not in CHANNELS:
-            raise ProblemError(f"per = {shown(self.per)}: must be {_either(CHANNELS)}")
+            raise ProblemError(
+                f"per = {shown(self.per)}: must be {' or '.join(map(repr, CHANNELS))}"
+            )
         name = "at_most" if self.at_least is None else "at_least"
         share = number(getattr(self, name), name)
         if not 0.0 < share < 1.0:
@@ -340,11 +342,6 @@ def as_written(value: object) -> object:
         return value
     share = SHARE_TEXT.fullmatch(value.strip())
     return _limit_of_text(value) if share is None else _share_of_text(value, *share.groups())
-
-
-def _either(names: Iterable[str]) -> str:
-    *most, last = map(repr, names)
-    return f"{', '.join(most)} or {last}"
 
 
 def _amount(text: str, number: str, percent: str) -> float:
