@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 LEAST_DOUBT = 1e-300  # so that its parts are numbers above 0
 LEAST_BUDGET = 1e-300  # normalised; costs may grow far above the budget
 LEAST_COST = 1e-9  # in place of one that is 0
+MOST_AHEAD = 1e290  # times what was pulled, so that sums are finite
 
 
 class PromisedLimit(NamedTuple):
@@ -280,8 +281,8 @@ def _ahead(pulled: Any, used: float, left: float) -> list[float] | None:
     sums = pulled.sum(axis=0).tolist()
     if sums[1] <= 0.0 or used <= 0.0:
         return None
-    more = max(left, 0.0) / float(used)  # may be infinite
-    return [one and one * more for one in sums]
+    more = min(max(left, 0.0) / float(used), MOST_AHEAD)
+    return [one * more for one in sums]
 
 
 def _out_of_reach(controller: Controller, totals: Any) -> str | None:

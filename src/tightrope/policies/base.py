@@ -292,11 +292,13 @@ def _check_setup(policy: Policy, setup: object, penalties: int) -> None:
     if hasattr(policy, "choose") and setup.explore:
         allowed = "0: a policy with choose chooses its first pulls itself"
         raise PolicyError(f"{place} returned explore = {setup.explore!r}; must be {allowed}")
-    if isinstance(setup.explore, bool) or not isinstance(setup.explore, int | np.integer):
+    if (
+        not isinstance(setup.explore, int | np.integer)
+        or isinstance(setup.explore, bool)
+        or setup.explore < 0
+    ):
         allowed = "a whole number of at least 0"
         raise PolicyError(f"{place} returned explore = {setup.explore!r}; must be {allowed}")
-    if setup.explore < 0:
-        raise PolicyError(f"{place} returned explore = {setup.explore!r}; must be at least 0")
     for name, count in (("constants", None), ("allowance", penalties)):
         values = getattr(setup, name)
         good = isinstance(values, tuple) and all(isinstance(v, Real) for v in values)
