@@ -25,14 +25,14 @@ from pathlib import Path
 from tests.live.cheap import Rotation  # nothing is compiled: processes are short-lived
 from tests.live.ledger_model import Model, follow
 from tests.live.postgres import store
-from tightrope import Features, Limit, Task, open_campaign
+from tightrope import Limit, Task, open_campaign
 from tightrope.errors import CampaignError, ConflictError, ExhaustedError, StoreError
 
 NAME = "killed"
 ARMS = {"cheap": 0.25, "dear": 1.0}  # what each costs; the dear one may cost less
 TASK = Task(list(ARMS), {"bad": Limit(0.4)})
 TYPES = ["math", "code", "chat", "art", "law"]  # more than there is room for
-FEATURES = Features(2, erasable=True)
+FEATURES = {"features": ["long", "hard"], "erasable": True}  # 0.2 imports this module, too
 START, MORE, EVERY = 20.0, 20.0, 4  # the budget, and what is added to it every so many kills
 SNAPSHOTS = 500  # events between two
 
@@ -124,7 +124,7 @@ class Worker:
     def context(self, name):
         """The context of a request, as an argument: always the same for the same id."""
         number = sum(name.encode())
-        if isinstance(self.contexts, Features):
+        if getattr(self.contexts, "erasable", False):
             return {"context": [number / 7, number % 5]}
         return {} if self.contexts is None else {"context": TYPES[number % len(TYPES)]}
 
