@@ -302,3 +302,12 @@ def test_tune_finds_a_setting_and_draws_it(shell, tmp_path):
     status, _, err = shell(*"tune paper --budget 300 --out /no/such/folder/x".split())
     assert status == 2
     assert err.count("\n") == 1
+
+
+def test_without_its_dependencies_the_shell_says_so_in_one_line():
+    code = "import runpy, sys; sys.modules['msgspec'] = None; "
+    code += "runpy.run_module('tightrope', run_name='__main__')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert "msgspec" in done.stderr
+    assert done.stderr.endswith("the shell needs: pip install tightrope\n")

@@ -41,6 +41,7 @@ LICENCES = (
 )
 SKIPPED = ("dev", "docs", "gpu", "gpu-cuda12")  # of the extras: asked for by name
 BARE = "the client alone"  # without what it does not import: docs/service.md
+VERSION = "import tightrope; print('tightrope', tightrope.__version__)"  # where there is no shell
 SIMULATE = "simulate paper --policy lyon --budget 1000 --runs 50 --seed 1 --json".split()
 
 
@@ -259,8 +260,9 @@ def tried(wheel: Path, extra: str, work: Path) -> Environment:
     packages = {one.name.lower(): size_of(one) for one in distributions(path=[str(site)])}
     size = sum(file.stat().st_size for file in site.rglob("*") if file.is_file())
     version = wheel.name.split("-")[1]
-    if (said := run([command, "--version"], place).strip()) != f"tightrope {version}":
-        raise ReleaseError(f"tightrope --version: {said!r}, not {version}")
+    asked = [python, "-c", VERSION] if extra == BARE else [command, "--version"]
+    if (said := run(asked, place).strip()) != f"tightrope {version}":
+        raise ReleaseError(f"{asked[-1]}: {said!r}, not {version}")
     used(extra, python, command, place)
     return Environment(extra, packages, size, time.monotonic() - began)
 

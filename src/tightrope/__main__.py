@@ -13,6 +13,9 @@ def main() -> int:
     except KeyboardInterrupt:
         print("tightrope: interrupted; nothing was finished", file=sys.stderr)
         return stopped_status()
+    except ModuleNotFoundError as error:  # as with the client alone
+        print(f"tightrope: {error}; the shell needs: pip install tightrope", file=sys.stderr)
+        return 1
     return run()
 
 
