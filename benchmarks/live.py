@@ -32,7 +32,7 @@ from tightrope.live import Campaign
 from tightrope.live.events import START, Row, stored, text_of
 from tightrope.live.kinds import Asked
 from tightrope.live.stores.memory import MemoryStore
-from tightrope.live.stores.sqlite import TABLES
+from tightrope.live.stores.statements import SQLITE_TABLES
 
 ARMS, BATCH = 8, 64
 POLICY = "lyon"
@@ -124,7 +124,8 @@ def sqlite_limit(folder: str, batch: int, seconds: float) -> float:
     """Events per second of SQLite alone, in transactions of ``batch`` rows."""
     path = Path(folder, f"limit-{time.monotonic_ns()}.db")
     connection = sqlite3.connect(str(path), isolation_level=None)
-    connection.executescript(f"PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; {TABLES}")
+    connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
+    connection.executescript(SQLITE_TABLES)
     rows, done, start = rows_like_ours(2000 * max(batch, 8)), 0, time.perf_counter()
     while time.perf_counter() - start < seconds and done + batch <= len(rows):
         connection.execute("BEGIN IMMEDIATE")

@@ -2,6 +2,8 @@ import csv
 import math
 import re
 import subprocess
+from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -224,3 +226,9 @@ def test_the_rows_of_a_timed_problem_are_the_arms_of_the_plain_one():
     assert plain.arm_count == 6
     rows = [arm for arms in typed.typed.values() for arm in arms]
     assert [arm.outcomes for arm in plain.arms] == [arm.outcomes for arm in rows]
+
+
+@pytest.mark.parametrize("path", sorted(Path("benchmarks").glob("[a-z]*.py")), ids=str)
+def test_every_benchmark_is_imported(path):
+    """None asks for a name of the package that is gone."""
+    import_module(f"benchmarks.{path.stem}")
