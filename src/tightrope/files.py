@@ -293,8 +293,8 @@ def require_memory(size: int, place: str, error: type[InputError] = InputError) 
         )
 
 
-def check_parquet(file: IO[bytes], place: str, columns: Sequence[str] | None = None) -> None:
-    """Raise if the columns of a Parquet file, as its footer declares them, do not fit in memory.
+def check_parquet(file: IO[bytes], place: str, columns: Sequence[str] | None = None) -> int:
+    """The number of rows; raises if the columns, as the footer declares them, do not fit in memory.
 
     ``columns``: default all. Reads only the footer. A damaged file can raise any exception.
     """
@@ -302,7 +302,7 @@ def check_parquet(file: IO[bytes], place: str, columns: Sequence[str] | None = N
         rows = import_module("polars").scan_parquet(file.name).select(import_module("polars").len())
         count = int(rows.collect().item())
         require_memory(16 * count * (len(columns or ()) or 1), place)
-        return
+        return count
     footer = import_module("pyarrow.parquet").read_metadata(file)
     names = [footer.schema.column(at).path.partition(".")[0] for at in range(footer.num_columns)]
     wanted = [at for at, name in enumerate(names) if columns is None or name in columns]
@@ -312,6 +312,7 @@ def check_parquet(file: IO[bytes], place: str, columns: Sequence[str] | None = N
         size += sum(max(one, 8 * group.num_rows) for one in unpacked)
     require_memory(size, place)
     file.seek(0)
+    return int(footer.num_rows)
 
 
 # Archives of arrays.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from numbers import Real
@@ -33,8 +34,39 @@ class Columns:
 
     title: str  # the table's name in messages
     names: Sequence[str]
-    number: Callable[[str], Sequence[Floats]]  # as numbers, in parts; nan for missing values
+    numbers: Callable[[Sequence[Any]], Floats]  # columns, or a number for all rows, [wanted, n]
     code: Callable[[str], Codes]  # a column as names
+
+
+def filled(
+    title: str,
+    number: Callable[[str], Iterable[Floats]],
+    count: Callable[[], int],
+    wanted: Sequence[Any],
+) -> Floats:
+    """The wanted columns, or numbers for all rows, [wanted, n]; nan for missing values.
+
+    ``number``: a column, in parts; ``count``: the rows.
+    """
+    rows = count()
+    values, places = np.empty((len(wanted), rows)), dict[Any, int]()
+    for place, column in enumerate(wanted):
+        if is_number(column):
+            values[place] = float(column)
+        elif column in places:
+            values[place] = values[places[column]]
+        else:
+            places[column], end = place, 0
+            for part in number(column):
+                start, end = end, end + len(part)
+                if end <= rows:
+                    values[place, start:end] = part
+            if end != rows:
+                raise InputError(
+                    f"{title}, column {column!r}: has {end:,} rows; must have {rows:,}, as other"
+                    " columns do: the file is damaged"
+                )
+    return values
 
 
 def is_number(value: object) -> bool:
@@ -172,7 +204,8 @@ def of_mapping(source: Mapping[str, Any]) -> Columns:
             return _coded_numbers(array.astype(np.float64))
         return coded(array.tolist())
 
-    return Columns("frame", list(arrays), number, code)
+    rows = max((len(array) for array in arrays.values()), default=0)
+    return Columns("frame", list(arrays), partial(filled, "frame", number, lambda: rows), code)
 
 
 def of_frame(source: Any, title: str) -> Columns:
@@ -213,7 +246,7 @@ def of_frame(source: Any, title: str) -> Columns:
             return np.arange(len(texts)), [str(k) for k in range(len(texts))]  # refused later
         return merged(_numbered(texts, found), found)
 
-    return Columns(title, names, number, code)
+    return Columns(title, names, partial(filled, title, number, lambda: len(frame)), code)
 
 
 def _numbered(texts: Any, found: Sequence[str]) -> npt.NDArray[np.int64]:

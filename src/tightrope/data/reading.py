@@ -15,13 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tightrope.callers import warn_caller
-from tightrope.data.columns import (
-    MOST_ARMS,
-    Columns,
-    is_number,
-    place_of,
-    sort_key,
-)
+from tightrope.data.columns import MOST_ARMS, Columns, place_of, sort_key
 from tightrope.data.log import Log
 from tightrope.data.sources import columns_of
 from tightrope.errors import InputError, LogWarning, nearest
@@ -183,12 +177,9 @@ def _log(
     """The log of some columns; ``wanted``: a column or a number for each role that is no name."""
     named = {role: columns.code(column) for role, column in texts.items()}
     codes = [code for code, _ in named.values()]
-    sides = [] if space is None else [wanted[role] for role in _roles(space)]
-    given = {side: _joined(columns, side) for side in sides}
-    rows = len(codes[0] if codes else given[sides[0]])
-    if not rows:
+    values = columns.numbers(list(wanted.values()))
+    if not values.shape[1]:
         raise InputError(f"{columns.title}: has no rows; must have at least one")
-    values = _numbers(columns, list(wanted.values()), rows, given)
     missing = _missing(columns.title, {**texts, **wanted}, codes, values, drop_missing)
     _check(columns.title, wanted, values, space)
     if missing is not None:
@@ -209,7 +200,7 @@ def _log(
         pairs = zip(names, map(tuple, contexts.tolist()), strict=True) if features else names
         contexts = list(pairs)
     if space is not None:
-        chosen, arms = _places(space, values[-len(sides) :]), space.arms
+        chosen, arms = _places(space, values[-space.side_count :]), space.arms
     else:
         chosen, arms = found["arm"]
     return Log(arms, penalties, chosen, outcomes, propensity, contexts, features, space)
@@ -228,39 +219,6 @@ def _places(space: Space, numbers: Floats) -> npt.NDArray[np.int64]:
         step = (high - low) / (len(points) - 1)
         found = found * len(points) + np.rint((one - low) / step).astype(np.int64)
     return found
-
-
-def _joined(columns: Columns, column: str) -> Floats:
-    """A column of numbers in one piece."""
-    parts = columns.number(column)
-    return np.concatenate(parts) if parts else np.empty(0)
-
-
-def _numbers(
-    columns: Columns, wanted: Sequence[Any], rows: int, given: Mapping[Any, Floats]
-) -> Floats:
-    """The wanted columns of numbers, or numbers for all rows, [wanted, n].
-
-    ``given``: columns that were read already.
-    """
-    values, places = np.empty((len(wanted), rows)), dict[Any, int]()
-    for place, column in enumerate(wanted):
-        if is_number(column):
-            values[place] = float(column)
-        elif column in given:
-            values[place] = given[column]
-        elif column in places:
-            values[place] = values[places[column]]
-        else:
-            parts = columns.number(column)
-            if sum(map(len, parts)) != rows:
-                raise InputError(
-                    f"{columns.title}, column {column!r}: has {sum(map(len, parts)):,} rows; must"
-                    f" have {rows:,}, as other columns do: the file is damaged"
-                )
-            np.concatenate(parts, out=values[place])
-            places[column] = place
-    return values
 
 
 def _require_few(title: str, role: str, column: Any, names: Sequence[str]) -> None:

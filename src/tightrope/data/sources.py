@@ -10,7 +10,8 @@ from __future__ import annotations
 import csv
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from inspect import GEN_CLOSED, getgeneratorstate
@@ -18,13 +19,13 @@ from itertools import islice
 from typing import IO, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from tightrope.data.columns import (
     CHUNK,
     WORDS,
     Codes,
     Columns,
+    filled,
     is_number,
     merged,
     of_frame,
@@ -33,7 +34,7 @@ from tightrope.data.columns import (
     require_narwhals,
 )
 from tightrope.errors import InputError, TightropeError, nearest
-from tightrope.files import check_parquet, lines_in, not_utf8, open_file, open_text
+from tightrope.files import check_parquet, lines_in, not_utf8, open_file, open_text, require_memory
 from tightrope.names import listed, one_line
 from tightrope.problem.values import Floats, shown
 
@@ -87,44 +88,46 @@ def _of_parquet(path: str, texts: Mapping[str, Any], wanted: Mapping[str, Any]) 
     if not (find_spec("polars") or find_spec("pyarrow")):
         needed = "pyarrow or polars, which are not installed; pip install 'tightrope[data]'"
         raise TightropeError(f"Parquet files need {needed}")
-
-    def names(file: IO[bytes]) -> list[str]:
+    opened = partial(_parquet, path, title)
+    with opened() as file:
         if find_spec("pyarrow"):
-            found = import_module("pyarrow.parquet").ParquetFile(file).schema_arrow.names
+            names = list(import_module("pyarrow.parquet").ParquetFile(file).schema_arrow.names)
         else:
-            found = list(import_module("polars").read_parquet_schema(file.name))
-        check_parquet(file, title, _used(title, found, texts, wanted))
-        return list(found)
+            names = list(import_module("polars").read_parquet_schema(path))
+        rows = check_parquet(file, title, _used(title, names, texts, wanted))
 
-    def number(name: str) -> Sequence[Floats]:
-        return _parquet(path, title, lambda file: _parquet_numbers(file, title, name))
+    def number(name: str) -> Iterator[Floats]:
+        with opened() as file:
+            yield from _parquet_numbers(file, title, name)
 
     def code(name: str) -> Codes:
-        return _parquet(path, title, lambda file: _parquet_codes(file, title, name))
+        with opened() as file:
+            return _parquet_codes(file, title, name)
 
-    return Columns(title, _parquet(path, title, names), number, code)
+    return Columns(title, names, partial(filled, title, number, lambda: rows), code)
 
 
-def _parquet(path: str, title: str, read: Callable[[IO[bytes]], Value]) -> Value:
-    """Read from a Parquet file; a damaged file raises an ``InputError``."""
+@contextmanager
+def _parquet(path: str, title: str) -> Iterator[IO[bytes]]:
+    """A Parquet file to read; a damaged one raises an ``InputError``."""
     try:
         with open_file(path, "log") as file:
-            return read(file)
-    except (KeyboardInterrupt, TightropeError):
+            yield file
+    except (KeyboardInterrupt, GeneratorExit, TightropeError):
         raise
     except BaseException as error:  # a damaged file can raise anything, even a panic of polars
         raise InputError(f"{title}: must be a Parquet file ({one_line(error, 200)})") from None
 
 
-def _parquet_numbers(file: IO[bytes], title: str, name: str) -> Sequence[Floats]:
-    """A column as numbers."""
+def _parquet_numbers(file: IO[bytes], title: str, name: str) -> Iterable[Floats]:
+    """A column as numbers, in parts."""
     if not find_spec("pyarrow"):
-        return of_frame(_polars_column(file, name), title).number(name)
+        return of_frame(_polars_column(file, name), title).numbers([name])
     pa: Any = import_module("pyarrow")
     whole, kind = _parquet_column(file, name)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind):
-        return [_floats(one.column(0), pa.float64()) for one in _batches(whole, name)]
-    return of_frame(whole.read(columns=[name]), title).number(name)
+        return (_floats(one.column(0), pa.float64()) for one in _batches(whole, name))
+    return of_frame(whole.read(columns=[name]), title).numbers([name])
 
 
 def _parquet_codes(file: IO[bytes], title: str, name: str) -> Codes:
@@ -135,11 +138,13 @@ def _parquet_codes(file: IO[bytes], title: str, name: str) -> Codes:
     whole, kind = _parquet_column(file, name)
     if not (pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type)):
         return of_frame(whole.read(columns=[name]), title).code(name)
-    read = _Names()
+    read = _Growing([name], [], whole.metadata.num_rows)
     for batch in _batches(whole, name):
         texts = batch.column(0)
-        read.add(texts.dictionary.to_pylist(), texts.indices.fill_null(-1).to_numpy())
-    return read.codes()
+        codes = texts.indices.fill_null(-1).to_numpy()
+        read.add([(texts.dictionary.to_pylist(), codes)], {})
+    pa.default_memory_pool().release_unused()
+    return read.code(name)
 
 
 def _polars_column(file: IO[bytes], name: str) -> Any:
@@ -160,8 +165,9 @@ def _batches(whole: Any, name: str) -> Any:
 
 
 def _floats(column: Any, kind: Any) -> Floats:
-    """A column of pyarrow as an array of its own."""
-    return np.array(column.cast(kind, safe=False).to_numpy(zero_copy_only=False))
+    """A column of pyarrow as an array."""
+    found: Floats = column.cast(kind, safe=False).to_numpy(zero_copy_only=False)
+    return found
 
 
 def _of_csv(path: str, texts: Mapping[str, Any], wanted: Mapping[str, Any]) -> Columns:
@@ -172,46 +178,56 @@ def _of_csv(path: str, texts: Mapping[str, Any], wanted: Mapping[str, Any]) -> C
     numbers = [column for column in used if column in wanted.values()]
     kinds = {c: "flag" if c in flags else "number" for c in numbers}
     both = any(column in wanted.values() for column in words)
-    read = None if both else _by_pyarrow(path, separator, kinds, words)
-    if read is None or _may_open_a_quote(path):  # pyarrow reads on to the end of the file
-        read = _by_python(path, title, separator, names, words, numbers)
-    return Columns(title, names, number=read.number, code=lambda name: read.names[name].codes())
-
-
-class _Names:
-    """A column of names that grows by some rows at a time."""
-
-    def __init__(self) -> None:
-        self.chosen = bytearray()
-        self.index: dict[str, int] = {}  # the code of each name
-
-    def add(self, names: Sequence[str], codes: npt.ArrayLike) -> None:
-        """More rows: names, and each row's place among them, -1 if missing."""
-        places = [self.index.setdefault(name, len(self.index)) for name in names]
-        self.chosen += np.array([*places, -1], np.int32)[np.asarray(codes)].data
-
-    def codes(self) -> Codes:
-        """The column, which is then forgotten."""
-        found = np.frombuffer(self.chosen, np.int32).astype(np.int64)
-        self.chosen = bytearray()
-        return merged(found, list(self.index))
+    lines, quotes = _lines_and_quotes(path)
+    require_memory(8 * lines * (len(words) + len(wanted)), title)
+    start = partial(_Growing, words, list(wanted.values()), lines - 1)
+    # An odd number of quotes: pyarrow would read on to the end of the file.
+    read = None if both or quotes % 2 else _by_pyarrow(path, separator, kinds, words, start)
+    if read is None:
+        read = _by_python(path, title, separator, names, words, numbers, start())
+    return Columns(title, names, read.numbers, read.code)
 
 
 class _Growing:
-    """Columns that grow by some rows at a time; their memory is freed column by column."""
+    """Columns that are filled some rows at a time.
 
-    def __init__(self, words: Iterable[str], numbers: Iterable[str]) -> None:
-        self.names = {name: _Names() for name in words}
-        self.numbers = {name: bytearray() for name in numbers}
+    ``wanted``: columns, or a number for all rows. ``most``: the rows, as far as is known.
+    """
 
-    def add(self, numbers: Iterable[Floats]) -> None:
-        """More rows of the numbers."""
-        for grown, more in zip(self.numbers.values(), numbers, strict=True):
-            grown += more.data
+    def __init__(self, words: Sequence[str], wanted: Sequence[Any], most: int) -> None:
+        self.wanted, self.rows = wanted, 0
+        self.index: dict[str, dict[str, int]] = {word: {} for word in words}  # names and codes
+        self.codes = np.empty((len(words), most), np.int64)
+        self.values = np.empty((len(wanted), most))
 
-    def number(self, name: str) -> list[Floats]:
-        """A column, which is then forgotten."""
-        return [np.frombuffer(self.numbers.pop(name))]
+    def add(self, words: Sequence[tuple[Sequence[str], Any]], numbers: Mapping[str, Any]) -> None:
+        """More rows: names and each row's place among them, -1 if missing; and the numbers."""
+        more = len(words[0][1] if words else next(iter(numbers.values())))
+        some = slice(self.rows, self.rows + more)
+        self.rows += more
+        if self.rows > self.values.shape[1]:
+            wider = ((0, 0), (0, self.rows))
+            self.codes, self.values = np.pad(self.codes, wider), np.pad(self.values, wider)
+        for row, index, (names, codes) in zip(self.codes, self.index.values(), words, strict=True):
+            places = np.array([*(index.setdefault(name, len(index)) for name in names), -1])
+            row[some] = places[codes]
+        for column, values in numbers.items():
+            self.values[self.wanted.index(column), some] = values
+
+    def code(self, name: str) -> Codes:
+        """A column of names."""
+        row = self.codes[list(self.index).index(name), : self.rows]
+        return merged(row, list(self.index[name]))
+
+    def numbers(self, wanted: Sequence[Any]) -> Floats:
+        """The wanted columns, [wanted, n]."""
+        for place, column in enumerate(wanted):
+            first = wanted.index(column)
+            if is_number(column):
+                self.values[place] = float(column)
+            elif first < place:
+                self.values[place] = self.values[first]
+        return np.ascontiguousarray(self.values[:, : self.rows])
 
 
 def _header(path: str, title: str) -> tuple[list[str], str, set[str]]:
@@ -241,7 +257,11 @@ def _header(path: str, title: str) -> tuple[list[str], str, set[str]]:
 
 
 def _by_pyarrow(
-    path: str, separator: str, kinds: Mapping[str, str], words: Sequence[str]
+    path: str,
+    separator: str,
+    kinds: Mapping[str, str],
+    words: Sequence[str],
+    start: Callable[[], _Growing],
 ) -> _Growing | None:
     """The names and columns of known kinds; None if Python's reader must read the file."""
     if not find_spec("pyarrow"):
@@ -259,23 +279,25 @@ def _by_pyarrow(
     for lines in (False, True):  # the second is slower, and reads texts of several lines
         parse = reader.ParseOptions(delimiter=separator, newlines_in_values=lines)
         try:
-            with reader.open_csv(path, blocks, parse, convert) as batches:
-                return _grown(batches, kinds, words, types["number"])
+            # The default pool keeps what it frees, once more than these blocks.
+            pool = pyarrow.system_memory_pool()
+            with reader.open_csv(path, blocks, parse, convert, pool) as batches:
+                return _grown(batches, kinds, words, types["number"], start())
         except Exception:  # Python's reader names the fault and its place
             continue
     return None
 
 
-def _grown(batches: Any, kinds: Iterable[str], words: Sequence[str], plain: Any) -> _Growing | None:
+def _grown(
+    batches: Any, kinds: Iterable[str], words: Sequence[str], plain: Any, read: _Growing
+) -> _Growing | None:
     """The content of pyarrow's batches; None if a row lacks a name."""
-    read = _Growing(words, kinds)
     for batch in batches:
-        for name in words:
-            if batch[name].null_count:
-                return None
-            texts = batch[name].dictionary_encode()
-            read.names[name].add(texts.dictionary.to_pylist(), texts.indices.to_numpy())
-        read.add(_floats(batch[column], plain) for column in kinds)
+        if any(batch[word].null_count for word in words):
+            return None
+        texts = [batch[word].dictionary_encode() for word in words]
+        names = [(one.dictionary.to_pylist(), one.indices.to_numpy()) for one in texts]
+        read.add(names, {column: _floats(batch[column], plain) for column in kinds})
     return read
 
 
@@ -286,20 +308,18 @@ def _by_python(
     names: Sequence[str],
     words: Sequence[str],
     numbers: Sequence[str],
+    read: _Growing,
 ) -> _Growing:
     """The columns ``words`` and ``numbers`` of a CSV file."""
-    read, first = _Growing(words, numbers), 0
     places = {column: names.index(column) for column in (*words, *numbers)}
     with open_text(path, "log") as file:
         rows = _rows(lines_in(file, title), separator, path, len(names))
         while some := list(islice(rows, CHUNK)):
-            for word in words:
-                read.names[word].add([row[places[word]] for row in some], range(len(some)))
+            texts = {column: [row[place] for row in some] for column, place in places.items()}
             read.add(
-                parsed_all([row[places[column]] for row in some], title, column, first)
-                for column in numbers
+                [(texts[word], range(len(some))) for word in words],
+                {one: parsed_all(texts[one], title, one, read.rows) for one in numbers},
             )
-            first += len(some)
     return read
 
 
@@ -337,7 +357,12 @@ def _rows(lines: Any, separator: str, path: str, fields: int) -> Iterator[list[s
         raise not_utf8("log", path, error) from None
 
 
-def _may_open_a_quote(path: str) -> bool:
-    """Whether a file has an odd number of quotes, so that one may be opened and never closed."""
+def _lines_and_quotes(path: str) -> tuple[int, int]:
+    """How many lines and quotes a file has."""
+    lines, quotes, block = 0, 0, b""
     with open_file(path, "log") as file:
-        return sum(block.count(b'"') for block in iter(lambda: file.read(BUFFER), b"")) % 2 == 1
+        for block in iter(lambda: file.read(BUFFER), b""):
+            codes = np.frombuffer(block, np.uint8)
+            lines += int(np.count_nonzero(codes == ord("\n")))
+            quotes += int(np.count_nonzero(codes == ord('"')))
+    return lines + (not block.endswith(b"\n")), quotes
