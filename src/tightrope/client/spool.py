@@ -84,6 +84,13 @@ class Spool:
                 path, timeout=0.5, isolation_level=None, check_same_thread=False
             )
             self._file.execute("PRAGMA locking_mode = EXCLUSIVE")
+            if {
+                name
+                for (name,) in self._file.execute("SELECT name FROM sqlite_master")
+                if not name.startswith("sqlite_")
+            } - {"about", "outbox", "refused", "wanted", "spares"}:
+                self._file.close()
+                raise InputError(f"spool {path!r}: is another program's file; must be a new one")
             self._file.execute("PRAGMA journal_mode = WAL")
             self._file.execute("PRAGMA synchronous = FULL")
             self._file.executescript(f"BEGIN IMMEDIATE; {TABLES} COMMIT;")

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from operator import index
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from tightrope.callers import warn_caller
 from tightrope.errors import (
@@ -99,7 +100,12 @@ class Campaign(TurnTaker):
         if count is None and ids is None and contexts is not None:
             count = len(contexts)
         ttl = None if expire_after is None else microseconds(expire_after)
-        names: Sequence[str | None] = [None] * (count or 0) if ids is None else ids
+        if not isinstance(count, SupportsIndex | None) or (ids is None and not count):
+            raise InputError(f"count = {shown(count)}: must be a whole number, at least 1")
+        if isinstance(contexts, str):
+            allowed = "must be a list, one for each decision"
+            raise InputError(f"contexts = {shown(contexts)}: {allowed}")
+        names: Sequence[str | None] = [None] * index(count or 0) if ids is None else ids
         if not names or (count is not None and count != len(names)):
             raise InputError(
                 f"count = {shown(count)}: must be positive and equal to the number of ids"
@@ -149,6 +155,8 @@ class Campaign(TurnTaker):
 
         A report is a mapping with the arguments of ``tell``: ``{"id": ..., "cost": ..., ...}``.
         """
+        if isinstance(reports, Mapping) or not isinstance(reports, Iterable):
+            raise InputError(f"reports = {shown(reports)}: must be a list of reports")
         told = [_as_told(report) for report in reports]
         errors: list[ReportError] = []
         for start in range(0, len(told), MOST_TOGETHER):
@@ -184,6 +192,11 @@ class Campaign(TurnTaker):
 
     def amend_many(self, bill: Iterable[Mapping[str, Any]], *, note: str | None = None) -> int:
         """Amend all tickets of a bill, or none: rows with ``id``, ``cost`` and ``penalty``."""
+        if isinstance(bill, Mapping | str) or not isinstance(bill, Iterable):
+            raise InputError(f"bill = {shown(bill)}: must be a list of rows")
+        if isinstance(bill, list) and not all(isinstance(row, Mapping) for row in bill):
+            allowed = "must be mappings with id, cost and penalty"
+            raise InputError(f"bill = {shown(bill)}: {allowed}")
         rows = [{key: id_of(one) for key, one in row.items()} for row in bill]
 
         def act(writer: Writer) -> int:
@@ -405,6 +418,8 @@ class Campaign(TurnTaker):
 
 def _as_told(report: Mapping[str, Any]) -> Sequence[Any]:
     """The arguments of ``tell`` in a report, in order."""
+    if not hasattr(report, "keys"):
+        raise InputError(f"report {shown(report)}: must be a mapping with the arguments of tell")
     if report.keys() <= TOLD and "id" in report:
         given = report.get
         return id_of(given("id")), given("cost"), given("reward"), given("penalty"), given("arm")

@@ -142,6 +142,9 @@ class ChangeWriter:
         if not known_amount(amount, "amount", allowed):
             raise InputError(f"amount = {shown(amount)}: must be {allowed}")
         ticks = account.ticks(amount)
+        if not ticks:
+            least = account.amount(1)
+            raise InputError(f"amount = {amount!r}: must be at least {least:g} for this campaign")
         if account.budget + ticks >= MOST_TICKS:
             most = account.amount(MOST_TICKS - 1 - account.budget)
             raise InputError(f"amount = {amount!r}: must be at most {most:g} for this campaign")

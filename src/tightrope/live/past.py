@@ -106,6 +106,14 @@ def rows_of_past(past: PastData, task: Task) -> tuple[npt.NDArray[np.int64], Flo
             raise InputError(f"learn_from: has no penalty {name!r}, which the task limits")
     arms, given, contexts, _ = past.lines()
     arms = np.array([names.index(name) for name in past.arms])[arms]
+    above = (given[:, :2] > task.scales.channels[:2]).mean(axis=0)  # cost and reward
+    at = int(above.argmax())
+    if above[at] > 0.1 and not task.scales.grow:
+        name, most, found = ("cost", "reward")[at], task.scales.channels[at], given[:, at].max()
+        raise InputError(
+            f"learn_from: {name} = {found:g} is above its scale {most:g}, as in {above[at]:.0%} of"
+            f" the rows; are the units the same? must be at most 10%; Scales({name}=...) sets it"
+        )
     return arms, outcomes_of(task, arms, given, past.penalties), contexts
 
 
