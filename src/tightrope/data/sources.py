@@ -34,7 +34,15 @@ from tightrope.data.columns import (
     require_narwhals,
 )
 from tightrope.errors import InputError, TightropeError, nearest
-from tightrope.files import check_parquet, lines_in, not_utf8, open_file, open_text, require_memory
+from tightrope.files import (
+    LONGEST_LINE,
+    check_parquet,
+    lines_in,
+    not_utf8,
+    open_file,
+    open_text,
+    require_memory,
+)
 from tightrope.names import listed, one_line
 from tightrope.problem.values import Floats, shown
 
@@ -358,11 +366,14 @@ def _rows(lines: Any, separator: str, path: str, fields: int) -> Iterator[list[s
 
 
 def _lines_and_quotes(path: str) -> tuple[int, int]:
-    """How many lines and quotes a file has."""
-    lines, quotes, block = 0, 0, b""
+    """How many lines and quotes a file has, up to a line that is too long to be read."""
+    lines, quotes, block, bare = 0, 0, b"", 0
     with open_file(path, "log") as file:
         for block in iter(lambda: file.read(BUFFER), b""):
             codes = np.frombuffer(block, np.uint8)
-            lines += int(np.count_nonzero(codes == ord("\n")))
-            quotes += int(np.count_nonzero(codes == ord('"')))
+            ends = int(np.count_nonzero(codes == ord("\n")))
+            lines, quotes = lines + ends, quotes + int(np.count_nonzero(codes == ord('"')))
+            bare = 0 if ends else bare + len(block)
+            if bare > LONGEST_LINE:
+                break
     return lines + (not block.endswith(b"\n")), quotes

@@ -33,7 +33,7 @@ def number_among(arm: int | str, names: Sequence[str]) -> int:
             return names.index(arm)
         raise InputError(f"arm = {arm!r}: is not an arm; {nearest(arm, names)}")
     try:
-        number = NOTHING if isinstance(arm, bool) else index(arm)
+        number = index(arm)
     except TypeError:
         number = NOTHING
     if not 0 <= number < len(names):

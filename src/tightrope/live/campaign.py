@@ -101,7 +101,7 @@ class Campaign(TurnTaker):
             count = len(contexts)
         ttl = None if expire_after is None else microseconds(expire_after)
         if not isinstance(count, SupportsIndex | None) or (ids is None and not count):
-            raise InputError(f"count = {shown(count)}: must be a whole number, at least 1")
+            raise InputError(f"count = {shown(count)}: must be positive, a whole number")
         if isinstance(contexts, str):
             allowed = "must be a list, one for each decision"
             raise InputError(f"contexts = {shown(contexts)}: {allowed}")

@@ -207,13 +207,7 @@ def _create(
     accounts = list(zip(names, [float(budget), *hard_totals(known, budget)], strict=True))
     made = [Account(one, tick_digits(total)) for one, total in accounts]
     moves = [account.ticks(total) for account, (_, total) in zip(made, accounts, strict=True)]
-    if made[0].ticks(known.scales.cost) < 1000:  # much smaller costs would be rounded away
-        finer = np.ceil(3 - np.log10(known.scales.cost)) - made[0].digits
-        most = 10.0 ** (np.floor(np.log10(budget)) + 1 - finer)
-        raise InputError(
-            f"budget = {budget:g}: must be below {most:g} for pulls that cost at most"
-            f" {known.scales.cost:g}; amounts are counted in units of {made[0].amount(1):g}"
-        )
+    _require_fine(made[0], known.scales.cost, budget)
     least = min(one[0] for one in reservations(known, made, settings.reserves))
     for place, value in (("budget", float(budget)), ("per_day", settings.per_day)):
         if value is not None and made[0].ticks(value) < least:
@@ -244,6 +238,17 @@ def _create(
             turn.keep({})
     last = writer.rows[-1]
     store.save(name, Saved(last.seq, last.hash, fresh.snapshot()))
+
+
+def _require_fine(account: Account, cost: float, budget: float) -> None:
+    """Raise if ticks are so coarse that costs much below the largest are rounded away."""
+    if account.ticks(cost) < 1000:
+        finer = np.ceil(3 - np.log10(cost)) - account.digits
+        most = 10.0 ** (np.floor(np.log10(budget)) + 1 - finer)
+        raise InputError(
+            f"budget = {budget:g}: must be below {most:g} for pulls that cost at most {cost:g};"
+            f" amounts are counted in units of {account.amount(1):g}"
+        )
 
 
 def _learned(
