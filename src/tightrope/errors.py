@@ -192,7 +192,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
     close = get_close_matches(word.lower(), lower, n=1)
     if close:
         return f"did you mean {names[lower.index(close[0])]!r}?"
-    return "known: " + ", ".join(names)
+    return "known: " + ", ".join(name if name.isprintable() else repr(name) for name in names)
 
 
 class CoarseGridWarning(UserWarning):

@@ -374,7 +374,7 @@ def test_missing_values_are_left_out_and_counted():
         read_log(frame[1:3], **wanted, drop_missing=True)
 
 
-@pytest.mark.parametrize("share", [0.0, 1.5, -0.1])
+@pytest.mark.parametrize("share", [0.0, 1.5, -0.1, 5e-324])
 def test_a_propensity_is_a_probability(share):
     frame = {"m": ["a", "a"], "p": [0.5, share]}
     with pytest.raises(

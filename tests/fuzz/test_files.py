@@ -23,8 +23,13 @@ def test_a_damaged_file_is_the_same_every_time(files):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [(rb'"body": {"', b'"body": {"\xa5'), (rb'\["cost",\d+', b'["cost",-999999999')],
-    ids=["not UTF-8", "digits"],
+    [
+        (rb'"body": {"', b'"body": {"\xa5'),
+        (rb'\["cost",\d+', b'["cost",-999999999'),
+        (rb'"arm":0,"values"', b'"arm":-1,"values"'),
+        (rb'"arm":1,"values"', b'"arm":2,"values"'),
+    ],
+    ids=["not UTF-8", "digits", "below the arms", "above the arms"],
 )
 def test_a_damaged_export_is_refused_in_one_line(files, old, new):
     sound = files.sound["export.jsonl"]

@@ -12,7 +12,9 @@ import pytest
 
 from tests.live.cheap import Rotation
 from tightrope import Limit, Task, open_campaign
-from tightrope.errors import HaltedError, StoreError, TightropeError
+from tightrope.cli import main
+from tightrope.errors import HaltedError, InputError, StoreError, TightropeError
+from tightrope.live.archive import exported
 from tightrope.live.stores import open_store, sqlite
 from tightrope.live.stores.sqlite import SQLiteStore
 from tightrope.live.verification import verified
@@ -109,6 +111,64 @@ def test_a_log_whose_end_was_removed_is_noticed(written, tmp_path):
     ]
     with pytest.raises(HaltedError, match=r"ends at event 700, but event 801 was the last"):
         open_campaign(store, "one", policy=Rotation())
+    store.close()
+
+
+def changed(path: Path, folder: Path, sql: str, *values: object) -> SQLiteStore:
+    """A copy of a store after a statement of SQL."""
+    other = str(shutil.copy(path, folder / "changed.db"))
+    with sqlite3.connect(other) as one:
+        assert one.execute(sql, values).rowcount
+    one.close()
+    return open_store(other)
+
+
+@pytest.mark.parametrize(("sql", "upto"), [
+    ("DELETE FROM events WHERE seq = 1", 1),
+    ("DELETE FROM events WHERE seq <= (SELECT max(seq) FROM snapshots WHERE seq < 700)", None),
+])  # fmt: skip
+def test_a_log_whose_beginning_was_removed_is_no_archived_one(written, tmp_path, sql, upto):
+    path, _ = written
+    store = changed(path, tmp_path, sql)
+    upto = upto or store.read("one")[0].seq - 1
+    said = f"events up to {upto}: are missing, and no event says they are archived"
+    assert verified(store, "one", Rotation()).wrong == [said]
+    store.close()
+
+
+def test_a_snapshot_with_another_policy_is_noticed(written, tmp_path):
+    path, _ = written
+    with sqlite3.connect(path) as one:
+        seq, body = one.execute("SELECT seq, body FROM snapshots ORDER BY seq DESC").fetchone()
+    one.close()
+    other = body.replace(b'"policy": "rotation"', b'"policy": "rotatiol"')
+    store = changed(path, tmp_path, "UPDATE snapshots SET body = ? WHERE seq = ?", other, seq)
+    said = f"snapshot {seq}: its policy or settings differ from the log"
+    assert verified(store, "one", Rotation()).wrong == [said]
+    store.close()
+
+
+def test_a_time_that_is_no_date_and_a_number_that_is_too_large_are_named(written, tmp_path, capsys):
+    path, _ = written
+    wrong = 10**18
+    store = changed(path, tmp_path, f"UPDATE events SET at = {wrong} WHERE seq = 801")
+    store.close()
+    other = str(tmp_path / "changed.db")
+    for command in ("events", "export"):
+        assert main(["campaign", command, other, "one"]) == 1
+        said = f"tightrope: at = {wrong}: must be microseconds since 1970, before the year 10000\n"
+        assert capsys.readouterr().err.endswith(said)
+    number = 2**63 - 1
+    store = changed(path, tmp_path, f"UPDATE events SET seq = {number} WHERE seq = 801")
+    assert len(list(exported(store, "one"))) == 801
+    store.close()
+
+
+def test_a_name_with_a_line_end_is_listed_in_one_line(written, tmp_path):
+    path, _ = written
+    store = changed(path, tmp_path, "UPDATE campaigns SET name = ?", "B\n*")
+    with pytest.raises(InputError, match=r"^campaign 'one': does not exist; known: 'B\\n\*'"):
+        open_campaign(store, "one")
     store.close()
 
 

@@ -81,6 +81,8 @@ class _Tickets:
 
     def _tell(self, ticket: str, body: Told, task: Task) -> None:
         cost, reward, *told = body.values
+        if not 0 <= body.arm < task.arm_count:
+            raise InputError(f"arm = {body.arm}: must be from 0 to {task.arm_count - 1}")
         penalties = []
         for m in _own(task):
             if body.penalties is not None:

@@ -30,7 +30,7 @@ SUFFIXES = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".parquet": "parquet", ".pq": "parquet",
     ".jsonl": "campaign", ".ndjson": "campaign",
 }  # fmt: skip
-ABOVE_ZERO = float(np.finfo(np.float64).smallest_subnormal)
+LEAST_PROPENSITY = 1e-100  # the squares of inverse weights are finite
 MOST_SINGLE = float(np.finfo(np.float32).max)
 
 
@@ -267,7 +267,8 @@ def _check(
     for role, row in zip(wanted, values, strict=True):
         low, high, allowed = 0.0, LARGEST, f"be a number from 0 to {LARGEST:g}"
         if role == "propensity":
-            low, high, allowed = ABOVE_ZERO, 1.0, "lie above 0, at most 1"
+            low, high = LEAST_PROPENSITY, 1.0
+            allowed = f"lie above 0, at most 1; the least is {low:g}"
         elif space is not None and role in _roles(space):
             low, high = _roles(space)[role]
             allowed = f"lie in the interval, from {low!r} to {high!r}"

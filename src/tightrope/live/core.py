@@ -451,6 +451,11 @@ class Core:
         made._look_at_task()
         return made
 
+    @property
+    def about(self) -> tuple[str, str, CampaignSettings]:
+        """The policy as text, the version of its decisions and the settings."""
+        return self.policy_text, self.digest, self.settings
+
     def state(self) -> dict[str, Any]:
         """The fields of an event that carries the policy's state.
 

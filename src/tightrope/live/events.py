@@ -132,7 +132,12 @@ def _old_body(kind: str, text: str) -> Body:
 @lru_cache(maxsize=16)
 def when(at: int) -> datetime:
     """A log time as a date."""
-    return datetime.fromtimestamp(at / 1e6, UTC)
+    try:
+        return datetime.fromtimestamp(at / 1e6, UTC)
+    except (ValueError, OverflowError, OSError):
+        raise HaltedError(
+            f"at = {at}: must be microseconds since 1970, before the year 10000"
+        ) from None
 
 
 def line_of(row: Row, note: str | None = None, vector: str | None = None) -> str:

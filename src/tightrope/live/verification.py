@@ -19,7 +19,7 @@ from tightrope.errors import HaltedError, PolicyError, TightropeError
 from tightrope.live.controller import Controller
 from tightrope.live.core import Core
 from tightrope.live.events import START, Event, cannot_follow
-from tightrope.live.kinds import Asked, ContextsErased, Stateful
+from tightrope.live.kinds import Archived, Asked, ContextsErased, Stateful
 from tightrope.live.ledger import Ledger, Open
 from tightrope.live.log import MANY, events_of, rows_of
 from tightrope.live.stores import Saved, Store
@@ -82,7 +82,9 @@ def _follow(
     found, ledger, seen = learning.found, Ledger(), START
     head, snapshots = store.head(name), _snapshots(store, name)
     first = store.read(name, 0, 1)
-    if first and first[0].seq > 1:  # earlier events are archived
+    before = first[0].seq - 1 if first else 0  # events that must be archived
+    archived = not before
+    if before:
         found.first = first[0].seq
         base = snapshots.get(found.first - 1)
         if base is None and snapshots and store.vectors(name, 1, max(snapshots)):
@@ -94,6 +96,7 @@ def _follow(
     for event in events_of(rows_of(store, name, found.events), seen):
         learning.follow(event, ledger, _closed(event, ledger))
         found.events = event.seq
+        archived |= isinstance(event.body, Archived) and event.body.upto == before
         if event.seq in snapshots:
             _compare(snapshots.pop(event.seq), event.hash, ledger, learning, found)
         if head is not None and event.seq == head[0] and event.hash != head[1]:
@@ -108,6 +111,10 @@ def _follow(
         progress(found.events)
     if head is not None and head[0] > found.events:
         found.wrong.append(f"the log ends at event {found.events}; event {head[0]} was the last")
+    if not archived:
+        found.wrong.append(
+            f"events up to {before}: are missing, and no event says they are archived"
+        )
     found.wrong.extend(learning.wrong)
     if learning.missing > learning.erased:
         found.wrong.append(f"event {learning.missing}: the features of its request are missing")
@@ -194,6 +201,9 @@ class Learning:
             kept = Core.restore(saved.body, self.policy)
         except Exception as error:
             self.wrong.append(f"snapshot {saved.seq}: cannot be read ({error})")
+            return
+        if kept.about != self.core.about:
+            self.wrong.append(f"snapshot {saved.seq}: its policy or settings differ from the log")
             return
         same = _same(kept.controller, self.core.controller)
         if same is None:

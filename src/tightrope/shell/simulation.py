@@ -98,7 +98,7 @@ def _fitting(problems: Sequence[str], budgets: Sequence[float]) -> list[str]:
                 for budget in budgets:
                     set_up(policy, one, one.normal_budget(budget))
         except (InfeasibleError, PolicyError) as error:
-            others.append(f"{name} ({one_line(error)})")
+            others.append(f"{name} ({one_line(error, 160)})")
         else:
             fitting.append(name)
     if not fitting:

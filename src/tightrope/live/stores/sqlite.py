@@ -39,6 +39,7 @@ from tightrope.live.stores.statements import MORE_SQLITE_TABLES, SQLITE_TABLES
 
 APPLICATION = 0x74727065  # "trpe", SQLite's application_id of our files
 CHECKPOINT, ROW = 4000, 12_000  # rows until the log is moved into the file; bytes of each, about
+MOST_NUMBER = 2**63 - 1  # of SQLite
 MOST_FAULTS = 5  # faults of a damaged file to show, at most
 LONGEST_VALUE = 2**28  # bytes; no event and no snapshot is as long
 ERRORS = sqlite3.Error, UnicodeDecodeError  # SQLite quotes damaged text in its errors
@@ -75,7 +76,7 @@ class SQLiteLog:
     def read(self, after: int, count: int = 1000) -> list[Row]:
         found = self._connection.execute(
             f"SELECT {COLUMNS} FROM events WHERE campaign = ? AND seq > ? ORDER BY seq LIMIT ?",
-            (self._campaign, min(after, 2**63 - 1), count),  # SQLite has no larger number
+            (self._campaign, min(after, MOST_NUMBER), count),
         )
         return sound_rows(found, after)
 
@@ -433,7 +434,7 @@ class SQLiteStore(Store):
         with self._reads() as connection:
             found = connection.execute(
                 "SELECT seq, text FROM vectors WHERE campaign = ? AND seq BETWEEN ? AND ?",
-                (self._known_number(connection, name), first, last),
+                (self._known_number(connection, name), first, min(last, MOST_NUMBER)),
             )
             return dict(sound(found, self._path, "vectors", int, str))
 
