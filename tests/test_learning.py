@@ -369,3 +369,8 @@ def test_an_outcome_that_hardly_ever_comes_is_one_that_never_comes():
         ]
         found.append(learning_limit(Problem(arms, limit=3.0)).constant)
     assert found[0] == pytest.approx(found[1], rel=1e-6)
+    arms = [
+        Arm("a", TwoPoint(0.0, 1.0, 0.3), Bernoulli(5e-324)),  # whose inverse is not a number
+        Arm("b", Bernoulli(0.5), Constant(0.5)),
+    ]
+    assert math.isfinite(learning_limit(Problem(arms)).constant)

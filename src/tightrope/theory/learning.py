@@ -312,7 +312,7 @@ def _tilted_means(block: JointChannels, tilt: Floats) -> tuple[Floats, float]:
         return np.maximum(1.0 + rise - score, block.weights)
 
     def missing(rise: float) -> float:
-        return float(block.weights @ (1.0 / room(rise))) - 1.0
+        return float((block.weights / room(rise)).sum()) - 1.0
 
     last = int(score.argmax())  # its density is at most 1 / weight
     rise = max(top - 1.0, middle, float(score[last] - 1.0 + block.weights[last]))

@@ -205,7 +205,7 @@ def _verified_words(found: Any) -> str:
     how = {
         "to the bit": found.to_the_bit,
         "within rounding": found.within_rounding,
-        "as to money alone": found.money_only,
+        "money only": found.money_only,
     }
     told = ", ".join(f"{count:,} {words}" for words, count in how.items() if count)
     snapshots = counted(found.snapshots, "snapshot")
