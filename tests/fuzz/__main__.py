@@ -48,7 +48,7 @@ def http() -> Iterator[Running]:
             return made, target.run(made)
 
         yield one
-        print(f"the server has grown by {target.grown / 2**20:.1f} MiB", file=sys.stderr)
+        print(f"the server has grown by {target.grown / 2**20:.1f} MiB")
 
 
 @contextmanager
@@ -89,7 +89,7 @@ def main() -> int:
                 break
             number += 1
     counts = ", ".join(f"status {key}: {count}" for key, count in sorted(statuses.items(), key=str))
-    print(f"{sum(statuses.values())} inputs, {failures} failed; {counts}", file=sys.stderr)
+    print(f"{options.what}: {sum(statuses.values())} inputs, {failures} failed; {counts}")
     return 1 if failures else 0
 
 
