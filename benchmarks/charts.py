@@ -135,15 +135,14 @@ CHARTS = {
     ),
     "benchmark-many-arms.png": Chart(
         "many-arms",
-        "{policy}, {outcomes}",
+        "{policy}, {outcomes}, {arms} arms",
         (
             Panel(
                 "time of a step, ns",
                 {
-                    "1,000 arms": "K = 1000, lowest (ns)",
-                    "1,000,000 arms, at once": "at once (ns)",
-                    "after 100,000 decisions": "after 100000 (ns)",
-                    "after 1,000,000 decisions": "after 1000000 (ns)",
+                    "right after exploring": "at once (ns)",
+                    "after 100,000 decisions": "after 10^5 (ns)",
+                    "after 1,000,000 decisions": "after 10^6 (ns)",
                 },
             ),
         ),

@@ -1,26 +1,25 @@
 """The time of a decision with 10^3 to 10^6 arms, in the simulator and through Controller.
 
-    python benchmarks/many_arms.py [--arms 1000 10000 100000 1000000] [--seed 1] [--no-controller]
+    python -m benchmarks.many_arms [--arms 1000 10000 100000 1000000] [--seed 1] [--no-controller]
 
 The arms have random means, with zero-one outcomes or uniform ones (continuous, so that no two arms
 are alike). A step of the simulator is a decision, a draw and an update. *Full* computes every arm's
-index; it is timed for a few steps of the same run and must make the same pulls. Times of the
-simulator are CPU times of its one thread, so that other work on the machine matters less; those of
-single calls to Controller (ask and tell) are wall-clock times.
+index; it is timed for a few steps of the same run and must make the same pulls. *Indices*: how many
+a step computes on average. Times of the simulator are CPU times of its one thread, so that other
+work on the machine matters less. *Live* is an ask and a tell of Controller, in wall-clock time.
+Prints rows of CSV.
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
-import platform
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
+from benchmarks.rows import print_rows
 from tightrope import Arm, Controller, LyOff, LyOn, Problem, Uniform
 from tightrope.engine import cpu
 from tightrope.engine.job import Job
@@ -37,6 +36,7 @@ PHASES = {
     "after 10^6": (1_000_000, 50_000),
 }
 POLICIES: list[IndexPolicy] = [LyOn(), LyOn(v=100.0), LyOff()]
+Row = dict[str, str | int | float | None]
 KEEP_RUNNING = np.zeros(1, np.uint8)
 
 
@@ -49,6 +49,9 @@ def ranges(arms: int, seed: int) -> Problem:
     ends = np.random.default_rng(seed).uniform((0.4, 0.1, 0.1), 1.0, (arms, 3)).tolist()
     made = [Arm(str(k), *(Uniform(0.0, end) for end in row)) for k, row in enumerate(ends, start=1)]
     return Problem(made, limit=0.5, name="uniform")
+
+
+FAMILIES = {"zero-one": coins, "uniform": ranges}
 
 
 def job_for(problem: Problem, policy: IndexPolicy, budget: float) -> Job:
@@ -96,19 +99,19 @@ def simulated(problem: Problem, policy: IndexPolicy, budget: float) -> dict[str,
     plan = plan_single(job_for(problem, policy, budget), many_arms=True)
     plan.compile()
     row = {}
-    row["full"], pulls = full(plan)
+    row["full (ns)"], pulls = full(plan)
     run = one_run(plan)
     counts = run.state["counts"]
     explore = int(counts[EXPLORE])
-    row["explore"] = timed(run, explore) if explore else 0.0
-    row["first"] = timed(run, 1)
+    row["exploring (ns)"] = timed(run, explore) if explore else 0.0
+    row["first decision (ns)"] = timed(run, 1)
     run.advance(explore + max(20, 2_000_000 // problem.arm_count), KEEP_RUNNING, count=False)
     assert np.array_equal(pulls_of(run), pulls), "not the same pulls as by full"
     for phase, (start, steps) in PHASES.items():
         run.advance(explore + start, KEEP_RUNNING, count=False)
         looked = counts[EVALUATED]
-        row[phase] = timed(run, steps) if run.running else float("nan")
-        row[f"{phase}: arms"] = (counts[EVALUATED] - looked) / steps
+        row[f"{phase} (ns)"] = timed(run, steps) if run.running else float("nan")
+        row[f"{phase}, indices"] = (counts[EVALUATED] - looked) / steps
     return row
 
 
@@ -124,8 +127,9 @@ def controlled(problem: Problem, policy: IndexPolicy, budget: float) -> dict[str
         values = outcome(arm)
         start = time.perf_counter_ns()
         controller.tell(arm, *values)
-    row = {"first": time.perf_counter_ns() - start if start else 0.0}  # that tell decides too
-    for phase, count in (("at once", 20_000), ("later", 100_000)):
+    first = time.perf_counter_ns() - start if start else 0.0  # that tell decides too
+    row = {"live, first decision (ns)": first}
+    for phase, count in (("live, at once", 20_000), ("live, later", 100_000)):
         took = np.empty(count)
         for at in range(count):
             start = time.perf_counter_ns()
@@ -135,9 +139,9 @@ def controlled(problem: Problem, policy: IndexPolicy, budget: float) -> dict[str
             again = time.perf_counter_ns()
             controller.tell(arm, *values)
             took[at] = time.perf_counter_ns() - again + between - start
-        row[phase] = took.mean()
-        row[f"{phase}: p99.9"] = np.quantile(took, 0.999)
-        row[f"{phase}: worst"] = took.max()
+        row[f"{phase} (ns)"] = float(took.mean())
+        row[f"{phase}, p99.9 (ns)"] = float(np.quantile(took, 0.999))
+        row[f"{phase}, worst (ns)"] = float(took.max())
     return row
 
 
@@ -163,79 +167,18 @@ def _stream(random: np.random.Generator) -> Iterator[float]:
         yield from random.random(100_000).tolist()
 
 
-def show(title: str, columns: list[str], rows: list[list[str]]) -> None:
-    print(f"\n{title}\n\n| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
-    for row in rows:
-        print(f"| {' | '.join(row)} |")
-
-
-def short(nanoseconds: float) -> str:
-    for unit, size in (("ms", 1e6), ("us", 1e3)):
-        if nanoseconds >= size:
-            return f"{nanoseconds / size:.3g} {unit}"
-    return f"{nanoseconds:.0f} ns"
-
-
-def simulator_table(problems: dict[int, Problem], policies: list[IndexPolicy]) -> None:
-    table = []
-    for policy in policies:
-        least: dict[str, float] = {}
-        for arms, problem in problems.items():
-            budget = BUDGETS.get(arms, 100.0 * arms)
-            row = simulated(problem, policy, budget)
-            if not least:
-                lanes = side_by_side(problem, policy, budget) if arms <= 4096 else np.inf
-                least = {phase: min(row[phase], lanes) for phase in PHASES}
-            table.append(
-                [
-                    policy.label,
-                    f"{arms:,}",
-                    short(row["explore"]),
-                    short(row["full"]),
-                    short(row["first"]),
-                    *(
-                        f"{short(row[phase])} ({row[f'{phase}: arms']:.0f} arms,"
-                        f" x {row[phase] / least[phase]:.1f})"
-                        for phase in PHASES
-                    ),
-                ]
-            )
-            print(".", end="", flush=True)
-    name = next(iter(problems.values())).name
-    columns = ["policy", "K", "an exploring step", "full", "the first decision", *PHASES]
-    show(f"Simulator, {name} outcomes, one thread, time per step:", columns, table)
-
-
-def controller_table(problems: dict[int, Problem], policies: list[IndexPolicy]) -> None:
-    table = []
-    for policy in policies:
-        least = None
-        for arms, problem in problems.items():
-            row = controlled(problem, policy, BUDGETS.get(arms, 100.0 * arms))
-            least = least or row
-            table.append(
-                [
-                    policy.label,
-                    f"{arms:,}",
-                    short(row["first"]),
-                    *(
-                        f"{short(row[phase])} (x {row[phase] / least[phase]:.1f}), p99.9"
-                        f" {short(row[f'{phase}: p99.9'])}, worst {short(row[f'{phase}: worst'])}"
-                        for phase in ("at once", "later")
-                    ),
-                ]
-            )
-            print(".", end="", flush=True)
-    name = next(iter(problems.values())).name
-    columns = ["policy", "K", "the first decision", "the next 20,000", "the next 100,000"]
-    show(f"Controller, {name} outcomes, time per ask and tell:", columns, table)
-
-
-def processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.processor()
+def measured(families: Sequence[str], sizes: Sequence[int], seed: int, live: bool) -> Iterator[Row]:
+    """A row for each family of outcomes, policy and number of arms."""
+    for family in families:
+        problems = {arms: FAMILIES[family](arms, seed) for arms in sizes}
+        for policy in POLICIES:
+            for arms, problem in problems.items():
+                budget = BUDGETS.get(arms, 100.0 * arms)
+                row: Row = {"policy": policy.label, "outcomes": family, "arms": arms}
+                row |= simulated(problem, policy, budget)
+                together = side_by_side(problem, policy, budget) if arms <= 4096 else None
+                row["many runs at once (ns)"] = together
+                yield row | (controlled(problem, policy, budget) if live else {})
 
 
 def main() -> None:
@@ -243,16 +186,10 @@ def main() -> None:
     parser.add_argument("--arms", type=int, nargs="+", default=list(BUDGETS))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-controller", action="store_true")
-    parser.add_argument("--family", choices=["zero-one", "uniform", "both"], default="both")
+    parser.add_argument("--family", choices=[*FAMILIES, "both"], default="both")
     options = parser.parse_args()
-    print(f"{processor()}, {os.cpu_count()} CPUs; x: relative to the fastest method at the first K")
-    for name, family in (("zero-one", coins), ("uniform", ranges)):
-        if options.family not in (name, "both"):
-            continue
-        problems = {arms: family(arms, options.seed) for arms in options.arms}
-        simulator_table(problems, POLICIES)
-        if not options.no_controller:
-            controller_table(problems, POLICIES)
+    families = list(FAMILIES) if options.family == "both" else [options.family]
+    print_rows(measured(families, options.arms, options.seed, not options.no_controller))
 
 
 if __name__ == "__main__":
