@@ -178,7 +178,9 @@ def measured(families: Sequence[str], sizes: Sequence[int], seed: int, live: boo
                 row |= simulated(problem, policy, budget)
                 together = side_by_side(problem, policy, budget) if arms <= 4096 else None
                 row["many runs at once (ns)"] = together
-                yield row | (controlled(problem, policy, budget) if live else {})
+                if live:
+                    row |= controlled(problem, policy, budget)
+                yield row
 
 
 def main() -> None:

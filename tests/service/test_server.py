@@ -66,6 +66,18 @@ def test_a_port_that_is_taken_is_one_line(tmp_path):
         taken.listen()
         with pytest.raises(InputError, match="cannot listen on"):
             serve(str(tmp_path / "a.db"), port=taken.getsockname()[1])
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_host_that_does_not_exist_is_one_line(tmp_path, capsys):
+    write_keys(tmp_path / "keys", [made_key("ops", ["admin"])[1]])
+    options = ["--host", "no-such-host.invalid", "--keys", str(tmp_path / "keys")]
+    assert main(["serve", str(tmp_path / "a.db"), *options]) == 2
+    error = capsys.readouterr().err
+    assert "cannot listen on no-such-host.invalid" in error
+    assert "Unknown error" not in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "a.db").exists()
 
 
 def test_which_addresses_are_loopback():

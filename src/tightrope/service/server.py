@@ -20,8 +20,8 @@ import threading
 import time
 import urllib.request
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TextIO
@@ -33,7 +33,7 @@ from tightrope.names import one_line
 from tightrope.service.app import App, make_app
 from tightrope.service.desk import Service
 from tightrope.service.http import HttpServer, Limits
-from tightrope.service.http.server import is_loopback, tls_context
+from tightrope.service.http.server import is_loopback, listening_sockets, tls_context
 from tightrope.service.keys import KeyRing
 from tightrope.service.signins import RateLimit
 
@@ -110,6 +110,10 @@ def serve(
     tls = tls_context(certificate, private_key)
     ring = None if keys is None else KeyRing(keys)
     missing, log = is_missing(store), JsonLog()
+    if missing:  # a server that cannot listen leaves no store behind
+        with telling_port(host, port):
+            for one in asyncio.run(listening_sockets(host, port)):
+                one.close()
     service = Service(store, most_waiting=most_waiting)
     service.log = log
     if missing:
@@ -151,11 +155,11 @@ class Server:
                 loop.add_signal_handler(number, stop.set)
         await service.start()
         try:
-            url = await self._http.start(host, port, tls)
-        except OSError as error:
+            with telling_port(host, port):
+                url = await self._http.start(host, port, tls)
+        except InputError:
             await service.drain()
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise InputError(f"--port {port}: cannot listen on {host} ({reason})") from None
+            raise
         sys.setswitchinterval(SWITCH)
         gc.collect()
         gc.freeze()  # objects that exist now are not collected
@@ -170,6 +174,18 @@ class Server:
         done = await self._http.end(DRAIN)
         await service.drain()
         self._log("ended", complete=done)
+
+
+@contextmanager
+def telling_port(host: str, port: int) -> Iterator[None]:
+    """Name the address that cannot be listened on, and why."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if error.errno and not isinstance(error, socket.gaierror):
+            reason = os.strerror(error.errno)
+        raise InputError(f"--port {port}: cannot listen on {host} ({reason})") from None
 
 
 def is_missing(store: str) -> bool:
