@@ -32,6 +32,7 @@ __all__ = ["Bytes", "Target", "request"]
 
 SECONDS = 1.0
 ROOM = 64 << 20  # bytes that the server may grow by
+TICKET = 2 << 10  # and by for each decision in flight
 REFUSALS = {400, 413, 417, 431, 501, 505}
 ALLOWED = {501, 503, 505}  # of the statuses from 500 on
 LIMITS = Limits(body_bytes=BODY_BYTES)
@@ -288,12 +289,15 @@ class Target:
         if seconds > self._seconds:
             return f"another connection was answered after {seconds:.1f} s"
         self.grown = max(self.grown, self._resident() - self._before)
-        if self.grown > ROOM:
-            return f"the server has grown by {self.grown:,} bytes"
+        if self.grown > ROOM and self.grown > ROOM + TICKET * (tickets := self._in_flight()):
+            return f"the server has grown by {self.grown:,} bytes, with {tickets:,} in flight"
         if "Traceback" in self._server.said:
             said, self._server.said = self._server.said, ""
             return f"a traceback in the log:\n{said[-3000:]}"
         return ""
+
+    def _in_flight(self) -> int:
+        return int(Api(self._server.url)("GET", "/v1/campaigns/n")[1]["in_flight"])
 
     def _is_served(self) -> float:
         """The seconds that another connection waits for its answer."""
