@@ -113,16 +113,22 @@ def more_budget(url):
             campaign.resume()
 
 
-def wait_for_losses(proxies, least):
-    """Until so many answers were lost: how long that takes depends on the machine."""
+def wait_for(count, least):
+    """Until there are so many: how long that takes depends on the machine."""
     deadline = time.monotonic() + DEADLINE
-    while sum(one.dropped for one in proxies) < least and time.monotonic() < deadline:
+    while count() < least and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
+def reported(folder):
+    """The reports that were answered."""
+    lines = [line for path in folder.glob("worker-*.jsonl") for line in base.read_lines(path)]
+    return sum(line["do"] == "tell" and "answer" in line for line in lines)
+
+
 def run(url, folder, cycles, *, servers=1, workers=8, seed=0, longest=1.0, drop=0.0, losses=0,
-        database=None, progress=None):  # fmt: skip
-    """So many kills, and lost answers at least; returns the figures."""
+        reports=0, database=None, progress=None):  # fmt: skip
+    """So many kills, and lost answers and reports at least; returns the figures."""
     rng, folder, began = random.Random(seed), Path(folder), time.monotonic()
     with open_campaign(
         url, base.NAME, task=base.TASK, budget=base.START, policy=POLICY, expire_after=20.0
@@ -153,7 +159,8 @@ def run(url, folder, cycles, *, servers=1, workers=8, seed=0, longest=1.0, drop=
                 if progress is not None:
                     progress(cycle + 1)
             time.sleep(0.5)
-            wait_for_losses(proxies, losses)
+            wait_for(lambda: sum(one.dropped for one in proxies), losses)
+            wait_for(lambda: reported(folder), reports)
         finally:
             stop(pids)
         dropped = sum(one.dropped for one in proxies)
