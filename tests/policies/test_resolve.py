@@ -355,6 +355,13 @@ def test_with_a_risk_it_finds_the_safe_arm_beside_one_just_above_the_limit(order
     assert (runs.penalty[0, :, 0] > 0.3 * 300 + 1e-9).mean() <= 0.045
 
 
+def test_with_a_risk_it_does_not_search_among_cheap_arms_to_the_end():
+    """The safest arm costs most: 18 % of runs ended above the limit before, on this problem."""
+    runs = played(ready_problem("arena-uneven-10-107"), Resolve(risk=0.01), 10_000, 200)["p"].runs
+    broken = (runs.penalty[0, :, 0] > 0.481 * 10_000 + 1e-9).mean()
+    assert broken <= 0.01 + 3 * math.sqrt(0.01 / 200)
+
+
 def rare_penalties():
     """Three arms of which one breaks a limit of 0.01 and one keeps it by far."""
     return bernoulli_problem([(0.5, 0.8, 0.02), (0.5, 0.5, 0.001), (0.5, 0.65, 0.006)], 0.01)

@@ -163,7 +163,7 @@ def be_hopeful(
     separately; neighbouring numbers are not.
     """
     for m in range(limited):
-        each = ahead * _patience(apart, constants, state, arms, m, budget)
+        each = ahead * _patience(apart, constants, state, arms, m, budget, ahead)
         for row in range(first, last):
             _hope(arms, row, row * limited + m, each)
 
@@ -183,13 +183,20 @@ def _hope(arms: Arms, row: int, at: int, each: float) -> None:
 
 
 def _patience(
-    apart: int, constants: Constants, state: State, arms: Arms, m: int, budget: float
+    apart: int,
+    constants: Constants,
+    state: State,
+    arms: Arms,
+    m: int,
+    budget: float,
+    ahead: float,
 ) -> float:
     """The factor on the odds of a rate that is tried, by the penalties allowed per arm.
 
     Arms that differ by little take long to distinguish. If the limit allows many penalties, there
     is room for that, and an arm with unlucky first pulls is not ruled out. The smaller the risk,
-    the larger the factor may be.
+    the larger the factor may be. It fades with the budget: a search that starts near the end has no
+    time to pay off, and costly arms leave cheap ones with little cost behind their estimates.
     """
     count, base, limit, cost, reward = len(arms.cost), state.bases[m], state.limits[m], 0.0, 0.0
     for row in range(count):
@@ -201,8 +208,8 @@ def _patience(
     elif base < 0.0:  # rewards are random like penalties
         allowed *= -base * reward / (cost * (1.0 - base * limit))
     each: float = allowed / (PATIENT * apart)
-    most = math.exp(0.25 * constants[0] * constants[0])
-    return max(min(each * each * each, most), 1.0 / math.sqrt(apart))
+    most = min(each * each * each, math.exp(0.25 * constants[0] * constants[0]))
+    return max(most * min(ahead / budget, 1.0), 1.0 / math.sqrt(apart))
 
 
 def plausible_rate(rate: float, deviation: float, odds: float) -> float:
