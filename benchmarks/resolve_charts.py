@@ -168,7 +168,7 @@ LEARNERS = (
 def learning_limit() -> Figure:
     """Priced regret, and its growth over the limit of learning."""
     figure, (left, right) = start(4.2, 2, sharey=True)
-    budgets = ("10000", "100000", "1000000")
+    budgets = ("10000", "100000", "1e+06")
     found = {
         budget: {row["policy"]: row for row in rows("growth", budget=budget)} for budget in budgets
     }
