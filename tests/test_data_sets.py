@@ -176,7 +176,7 @@ def test_routing_in_short(scripts, routed, paretobandit, tmp_path, monkeypatch, 
         low, high = row["broken_interval"]
         assert low - 1e-9 <= row["broken"] <= high + 1e-9
     made = {path.name for path in folder.iterdir()}
-    assert {"routing.png", "routing.csv", "routing.json", "routing.toml"} <= made
+    assert {"routing.png", "routing.csv", "routing.json", "routing.toml", "replay.csv"} <= made
     assert load_problem(folder / "routing.toml").names == tuple(table.arms)
     with open(folder / "routing.csv", newline="") as file:
         lines = list(csv.reader(file))

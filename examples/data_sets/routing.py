@@ -12,6 +12,7 @@ dollars are the penalty. See docs/data-sets.md.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import subprocess
 import sys
@@ -286,6 +287,18 @@ def print_rows(rows: Sequence[Row], features: str | None) -> None:
         print("  ParetoBandit saw frequencies of words: its own encoder is not installed there")
 
 
+def write_replay(rows: Sequence[Row], path: Path) -> None:
+    """The replay as CSV: rewards and dollars over the limit with half of the 95 % interval."""
+    head = "policy limit_dollars quality quality_half_interval dollars_over_limit broken_percent"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(head.split())
+        for row in rows:
+            reach = 0.0 if row.reward_interval is None else row.reward_interval[1] - row.reward
+            numbers = (f"{row.reward:.4f}", f"{reach:.4f}", f"{row.spend:.2f}")
+            writer.writerow([row.policy, f"{row.limit:.3g}", *numbers, f"{100 * row.broken:.0f}"])
+
+
 def draw(rows: Sequence[Row], path: Path) -> None:
     """Reward minus that of the best fixed mixture, and spend over the limit, by limit."""
     import matplotlib
@@ -348,7 +361,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked.add_argument("--orders", type=int, default=40, help="of the rows; default 40")
     asked.add_argument("--plan-runs", type=int, default=400, help="default 400; 0: no plan")
     asked.add_argument("--with-paretobandit", metavar="PYTHON", help="a Python with scikit-learn")
-    asked.add_argument("--out", metavar="FOLDER", help="write routing.png, .csv, .toml and .json")
+    asked.add_argument(
+        "--out", metavar="FOLDER", help="write routing.png, .csv, .toml, .json and replay.csv"
+    )
     asked.add_argument("--json", action="store_true", help="print JSON, nothing else")
     options = asked.parse_args(arguments)
     try:
@@ -405,9 +420,10 @@ def run(options: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         draw(rows, folder / "routing.png")
         write_csv(columns, folder / "routing.csv")
+        write_replay(rows, folder / "replay.csv")
         problem.save(folder / "routing.toml")
         write_text(folder / "routing.json", json.dumps(found, indent=1) + "\n")
-        say(f"wrote routing.png, routing.csv, routing.toml and routing.json in {folder}")
+        say(f"wrote routing.png, .csv, .toml, .json and replay.csv in {folder}")
     return 0
 
 
