@@ -67,7 +67,10 @@ def cases():
     yield "three limits", three(), 60.0, few, python
     yield "three limits, delays", three(), 30.0, few, {**python, "delay": 3}
     compiled = (*few, "resolve:risk=0.01")
-    yield "compiled", ready_problem("paper"), 2000.0, compiled, {"backend": "cpu", "runs": 3}
+    on_cpu = {"backend": "cpu", "runs": 3}
+    yield "compiled", ready_problem("paper"), 2000.0, compiled, on_cpu
+    uneven = ready_problem("arena-uneven-10-107")  # a run is late here and searches for a safe arm
+    yield "compiled, uneven costs", uneven, 1000.0, ("resolve:risk=0.01",), on_cpu
 
 
 def runs():
