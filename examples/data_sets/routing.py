@@ -12,7 +12,6 @@ dollars are the penalty. See docs/data-sets.md.
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import subprocess
 import sys
@@ -277,26 +276,30 @@ def print_rows(rows: Sequence[Row], features: str | None) -> None:
         print(f"  {policy}")
         for row in rows:
             if row.policy == policy:
-                reach = 0.0 if row.reward_interval is None else row.reward_interval[1] - row.reward
                 low, high = row.broken_interval
                 print(
-                    f"    {row.limit:8.3g}  {row.reward:.4f} ± {reach:.4f}  [{row.spend:.3f};"
-                    f" {row.broken:.1%} ({low:.1%} to {high:.1%})]"
+                    f"    {row.limit:8.3g}  {row.reward:.4f} ± {reach_of(row):.4f}"
+                    f"  [{row.spend:.3f}; {row.broken:.1%} ({low:.1%} to {high:.1%})]"
                 )
     if features == "words":
         print("  ParetoBandit saw frequencies of words: its own encoder is not installed there")
 
 
-def write_replay(rows: Sequence[Row], path: Path) -> None:
-    """The replay as CSV: rewards and dollars over the limit with half of the 95 % interval."""
-    head = "policy limit_dollars quality quality_half_interval dollars_over_limit broken_percent"
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(head.split())
-        for row in rows:
-            reach = 0.0 if row.reward_interval is None else row.reward_interval[1] - row.reward
-            numbers = (f"{row.reward:.4f}", f"{reach:.4f}", f"{row.spend:.2f}")
-            writer.writerow([row.policy, f"{row.limit:.3g}", *numbers, f"{100 * row.broken:.0f}"])
+def reach_of(row: Row) -> float:
+    """Half of the 95 % interval of the mean reward; 0 with a single order."""
+    return 0.0 if row.reward_interval is None else row.reward_interval[1] - row.reward
+
+
+def replay_columns(rows: Sequence[Row]) -> Columns:
+    """The replay as the columns of docs/data/routing-replay.csv."""
+    return {
+        "policy": [row.policy for row in rows],
+        "limit_dollars": [f"{row.limit:.3g}" for row in rows],
+        "quality": [f"{row.reward:.4f}" for row in rows],
+        "quality_half_interval": [f"{reach_of(row):.4f}" for row in rows],
+        "dollars_over_limit": [f"{row.spend:.2f}" for row in rows],
+        "broken_percent": [f"{100 * row.broken:.0f}" for row in rows],
+    }
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
@@ -420,7 +423,7 @@ def run(options: argparse.Namespace) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         draw(rows, folder / "routing.png")
         write_csv(columns, folder / "routing.csv")
-        write_replay(rows, folder / "replay.csv")
+        write_csv(replay_columns(rows), folder / "replay.csv")
         problem.save(folder / "routing.toml")
         write_text(folder / "routing.json", json.dumps(found, indent=1) + "\n")
         say(f"wrote routing.png, .csv, .toml, .json and replay.csv in {folder}")
