@@ -448,25 +448,6 @@ def four_at(_context: Any, address: Any) -> Any:
     return kind(types.int64), generate
 
 
-def local_vector(count: int, dtype: type) -> Any:
-    """For compiled code: a function that makes a vector of ``count`` numbers, which lasts one call.
-
-    If every index is a constant after unrolling, LLVM keeps the numbers in registers.
-    """
-    kind = VectorType(from_dtype(np.dtype(dtype)))
-
-    def generate(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
-        element = context.get_data_type(kind.element)
-        data = cgutils.alloca_once(builder, element, size=WORD(count))
-        return _made(context, builder, kind, data, WORD(count))
-
-    @intrinsic  # type: ignore[untyped-decorator]
-    def vector(_context: Any) -> Any:
-        return kind(), generate
-
-    return vector
-
-
 def first_of(count: int) -> Any:
     """For compiled code: a function from an array to a tuple of its first ``count`` numbers."""
 

@@ -9,15 +9,14 @@ the distance between any two rows:
     words  [4, L]         each run's generator (``rng``); ``policy_words`` [4, L] the policy's own
 
 A step is: decide, draw, learn, settle (``step``). With few arms, K is a compile-time constant and
-the arm just pulled is found by selection, so that everything is SIMD code. With two arms and a
-policy that learns, one loop over the lanes makes the whole step (``_one_loop``). With many arms,
-each lane learns by scalar code in the rows of its arm: at K = 10 that takes 6.7 ns per step, while
+the arm just pulled is found by selection, so that everything is SIMD code. With many arms, each
+lane learns by scalar code in the rows of its arm: at K = 10 that takes 6.7 ns per step, while
 copying the rows for SIMD code took 8.9.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -26,19 +25,16 @@ from numba import int32, uint64
 from tightrope.compiled.functions import (
     compile_function,
     compile_kernel,
-    inlined,
     keep,
     select,
     tuned,
 )
-from tightrope.compiled.memory import local_vector
 from tightrope.kernels.rng import WEYL
 from tightrope.kernels.step import Target, coin_of, next_word, of_constants
 from tightrope.policies.base import IndexPolicy
 from tightrope.policies.faults import is_outside
 
 FEW_ARMS = 6  # up to here K is a compile-time constant; LLVM does not vectorise 8 (31 ns per step)
-ONE_LOOP_ARMS = 2  # up to here one loop over the lanes is faster; LLVM does not vectorise it for 6
 ARMS_AT_ONCE = 4  # compared in one pass over the lanes
 CHECK_EVERY = 32  # steps between checks whether every lane is done
 
@@ -59,11 +55,6 @@ class Kernel:
     def layout(self) -> LaneLayout:
         """The numbers of a lane's rows."""
         return LaneLayout.of(self.penalties)
-
-    @property
-    def one_loop(self) -> bool:
-        """Whether one loop over the lanes makes a whole step."""
-        return 0 < self.arms <= ONE_LOOP_ARMS and self.bernoulli and self.policy.learns
 
     @property
     def term_rows(self) -> int:
@@ -106,10 +97,10 @@ def build(spec: Kernel) -> Any:
 
 
 def _part(spec: Kernel) -> Any:
-    """Compile parts of the kernel; in one loop LyOn is 10 % faster if only the whole is tuned."""
+    """Compile parts of the kernel."""
 
     def part(function: Any, dtype: type | None = None) -> Any:
-        return compile_function(function, dtype, inlined if spec.one_loop else tuned)
+        return compile_function(function, dtype, tuned)
 
     return part
 
@@ -151,8 +142,7 @@ def _target(spec: Kernel) -> Target:
 def _kernel(spec: Kernel) -> Any:
     """The kernel; it has many parameters because numba takes each array separately."""
     part, number, lanes_count, random = _part(spec), spec.dtype, spec.lanes, spec.policy.random
-    step_of = _one_loop if spec.one_loop else _few if spec.arms else _many
-    clock, advance = part(spec.policy.clock), step_of(spec)
+    clock, advance = part(spec.policy.clock), (_few if spec.arms else _many)(spec)
     guess, alive = _guess(spec), spec.layout.alive * lanes_count
 
     def kernel(
@@ -213,101 +203,6 @@ def _guess(spec: Kernel) -> Any:
             lanes[uniform + lane] = number(coin(word_of(policy_words, lane, lanes_count, weyl)))
 
     return part(guess)
-
-
-def _one_loop(spec: Kernel) -> Any:
-    """One step of all lanes by one loop over the lanes, if K is a constant.
-
-    It has many parameters because numba takes each array separately.
-    A run's numbers stay in registers from the decision to the new queue. There is a loop for each
-    way to choose, so that the comparison of the indices selects the arm's rows directly.
-    """
-    lanes_count, channels, penalties = spec.lanes, 2 + spec.penalties, spec.penalties
-    decide, pull, move = _decide_lane(spec), _pull_lane(spec), _target(spec).settle()
-    new_outcomes, alive = local_vector(channels, spec.dtype), spec.layout.alive * lanes_count
-    charge = _charge_lane(spec)
-
-    def advance(
-        terms, book, lanes, words, picked, law, count, step, exploring, now, constants, allowance,
-        budget,
-    ):  # fmt: skip
-        weyl, outcomes = step * (channels * WEYL), new_outcomes()
-        if exploring:
-            turn = int32(step % count)
-            for lane in range(lanes_count):
-                pull(terms, book, lanes, words, lane, turn, law, weyl, constants, outcomes)
-                charge(lanes, lane, outcomes[0], budget)
-        else:
-            for lane in range(lanes_count):
-                arm = decide(terms, lanes, lane, constants, now)
-                pull(terms, book, lanes, words, lane, arm, law, weyl, constants, outcomes)
-                move(
-                    lanes, lane, lanes_count, allowance, 0, outcomes, 0, 1, lanes[alive + lane],
-                    penalties, constants,
-                )  # fmt: skip
-                charge(lanes, lane, outcomes[0], budget)
-
-    return _part(spec)(advance)
-
-
-def _pull_lane(spec: Kernel) -> Any:
-    """Pull an arm in one lane: draw its outcomes and learn from them.
-
-    The arm's totals are read before the draw. If they were read just before their places are
-    written, LLVM would make masked stores; see ``keep``.
-    """
-    lanes_count, channels, few, rows = spec.lanes, 2 + spec.penalties, spec.arms, spec.book_rows
-    target = _selecting(spec)
-    draw, learn, old_totals = target.draw_bits(), target.learn(), local_vector(rows, spec.dtype)
-    alive = spec.layout.alive * lanes_count
-
-    def pull(terms, book, lanes, words, lane, arm, law, weyl, constants, outcomes):
-        totals, running = old_totals(), lanes[alive + lane]
-        for row in range(rows):
-            total = book[lane + row * lanes_count]
-            for k in range(1, few):
-                total = select(arm == int32(k), book[lane + (k * rows + row) * lanes_count], total)
-            totals[row] = total
-        draw(outcomes, 0, 1, words, lane, lanes_count, weyl, law, arm, 0, running, channels)
-        learn(
-            (book, totals), lane, lanes_count, terms, lane, lanes_count, arm, outcomes, 0, 1,
-            running, constants, constants,
-        )  # fmt: skip
-
-    return _part(spec)(pull)
-
-
-def _selecting(spec: Kernel) -> Target:
-    """Same as ``_target``, with the totals as a pair: the book, and the arm's totals so far."""
-    few, rows, term_rows, lanes_count = spec.arms, spec.book_rows, spec.term_rows, spec.lanes
-
-    def add(pair, at, stride, row, more, arm):
-        book, totals = pair
-        total = totals[row] + more
-        for k in range(few):
-            place = at + (k * rows + row) * lanes_count
-            book[place] = select(arm == int32(k), total, book[place])
-        return total
-
-    def put(terms, at, stride, row, new, arm):
-        for k in range(few):
-            place = at + (k * term_rows + row) * lanes_count
-            terms[place] = select(arm == int32(k), new, terms[place])
-
-    return replace(_target(spec), add=add, put=put)
-
-
-def _charge_lane(spec: Kernel) -> Any:
-    """Charge a cost in one lane, and stop a run past the budget."""
-    lanes_count, one, zero = spec.lanes, spec.dtype(1), spec.dtype(0)
-    spent, alive = spec.layout.spent * lanes_count, spec.layout.alive * lanes_count
-
-    def charge(lanes, lane, cost, budget):
-        total = lanes[spent + lane] + cost
-        lanes[spent + lane] = total
-        lanes[alive + lane] = select(total <= budget, one, zero)
-
-    return _part(spec)(charge)
 
 
 def _decide_lane(spec: Kernel) -> Any:
