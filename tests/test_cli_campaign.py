@@ -408,9 +408,21 @@ def test_the_log_in_lines_json_and_a_file(campaign):
     status, printed, err = campaign.run("export", "-o", out)
     assert (status, printed, err) == (0, "", f"wrote 4 events to {out}\n")
     assert out.read_text() == exported
-    assert "is the store" in campaign.bad("export", "--out", campaign.store)
+    printed = json.loads(campaign.run("export", "-o", out, "--json")[1])
+    assert printed == {"file": str(out), "events": 4}
+    for end in ("", "-wal", ".turn"):
+        assert "of the store" in campaign.bad("export", "--out", f"{campaign.store}{end}")
     assert "/no/such" in campaign.bad("export", "--out", "/no/such/folder/log.jsonl")
     assert replayed(exported) == 4
+
+
+def test_a_range_without_a_number_is_refused(world):
+    bids = world.folder / "bids.toml"
+    bids.write_text('costs = 1\n[space]\nbid = [0.0, 1.0]\n[limits]\nbad = "20% per pull"\n')
+    world.create(task=str(bids))
+    assert world.bad("ask", "--eligible", "nan", "1") == (
+        "tightrope: 'nan' must be a finite number\n"
+    )
 
 
 def replayed(exported: str) -> int:

@@ -185,7 +185,7 @@ class Pin(CampaignChange):
         ),
     )
     arm: Annotated[
-        int | str | None,
+        int | float | str | None,
         said_of("an arm's name or number, or none", "Arm", kind="arm", metavar="ARM|none"),
     ]
 

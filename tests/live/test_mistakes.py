@@ -10,7 +10,7 @@ import pytest
 from tests.live.cheap import Rotation
 from tightrope import Controller, Limit, Log, Resolve, Scales, Task, open_campaign
 from tightrope.client.spool import Spool
-from tightrope.errors import InputError
+from tightrope.errors import CampaignError, InputError
 from tightrope.live.stores.memory import MemoryStore
 
 TASK = Task(["a", "b"], {"bad": Limit(0.4, per="pull")})
@@ -39,6 +39,7 @@ def campaign(clock):
         (lambda c: c.amend_many("bill.csv"), r"^bill = 'bill.csv': must be a list of rows$"),
         (lambda c: c.amend_many(["x"]), r"^bill = \['x'\]: must be mappings with id, cost and"),
         (lambda c: c.add_budget(1e-12), r"^amount = 1e-12: must be at least 1e-10 for this"),
+        (lambda c: c.add_budget(1e300), r"^amount = 1e\+300: must be at most 900620 for this"),
     ],
 )
 def test_a_wrong_argument_is_named_and_nothing_is_written(campaign, call, said):
@@ -46,6 +47,43 @@ def test_a_wrong_argument_is_named_and_nothing_is_written(campaign, call, said):
     with pytest.raises(InputError, match=said):
         call(campaign)
     assert campaign.status()["events"] == before
+
+
+def test_a_truth_value_is_no_money(campaign):
+    ticket = campaign.ask()
+    with pytest.raises(InputError, match=r"cost = True: must be a number, an amount of money"):
+        campaign.tell(ticket.id, cost=True, reward=True, penalty=False)
+    campaign.tell(ticket.id, cost=0.5, reward=True, penalty=False)
+    assert campaign.status()["spent"] == 0.5
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: c.add_budget(1),
+        lambda c: c.set_budget(50),
+        lambda c: c.add_arm("c"),
+        lambda c: c.retire_arm("a"),
+        lambda c: c.pin("b"),
+    ],
+)
+def test_a_closed_campaign_takes_no_change(campaign, change):
+    ticket = campaign.ask()
+    campaign.close()
+    before = campaign.status()["events"]
+    with pytest.raises(CampaignError, match=r"^the campaign is closed; ") as refused:
+        change(campaign)
+    assert refused.value.code == "closed"
+    assert campaign.status()["events"] == before
+    campaign.tell(ticket.id, cost=0.5, reward=1, penalty=0)
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_name_that_a_path_cannot_have_is_refused(name):
+    store = MemoryStore()
+    with pytest.raises(InputError, match=r"^name = '\.+': must be a name other than \. and \.\.$"):
+        open_campaign(store, name, task=TASK, budget=10, policy=Rotation())
+    assert store.names() == []
 
 
 def test_a_count_of_numpy_is_a_count(campaign):

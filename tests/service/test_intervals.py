@@ -65,6 +65,14 @@ def test_a_wrong_range_is_refused_in_one_line(api, path, body, said):
     assert problem["detail"].startswith(said)
 
 
+def test_a_number_is_pinned(api, path):
+    assert api("POST", f"{path}/pin", {"arm": 2.5})[1]["pinned"] == "2.5"
+    assert api("POST", f"{path}/decisions")[1]["value"] == 2.5
+    api.create("named")
+    detail = api("POST", "/v1/campaigns/named/pin", {"arm": 0.5})[1]["detail"]
+    assert detail == "arm = 0.5: must be a number from 0 to 1, or a name"
+
+
 def test_names_of_arms_stay_names(api):
     api.create("named")
     path = "/v1/campaigns/named/decisions"

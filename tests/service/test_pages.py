@@ -123,6 +123,24 @@ def test_opening_says_what_is_done_and_how_far(small, monkeypatch):
     opened_all(url, store)
 
 
+def test_what_may_still_be_spent_is_not_called_spent(small):
+    url, store, _ = small
+    task = Task(["a", "b"], {"bad": Limit(0.3)}, scales=Scales(cost=0.2))
+    with open_campaign(store, "tight", task=task, budget=1, policy=UniformRandom()) as tight:
+        first, *others = tight.ask_many(5)
+        tight.tell(first.id, cost=0.4, reward=1, penalty=0)
+        opened_all(url, store)
+        page = get(url + "/campaigns/tight").text
+        assert "May overspend" in page
+        assert "Overspent" not in page
+        for one in others:
+            tight.tell(one.id, cost=0.2, reward=1, penalty=0)
+        until = time.monotonic() + 20
+        while "Overspent" not in get(url + "/campaigns/tight").text:
+            assert time.monotonic() < until
+            time.sleep(0.1)
+
+
 def test_the_list_has_what_is_wrong_first(shown):
     page = get(shown[0] + "/").text
     names = re.findall(r'<th scope="row"[^>]*><a[^>]*>([^<]+)', page)

@@ -129,6 +129,8 @@ class ChangeWriter:
     def pin(self, arm: Any) -> None:
         """Always pull one arm, or let the policy decide."""
         controller = self.core.controller
+        if self.ledger.closed:
+            raise CampaignError("the campaign is closed; no arm can be pinned", "closed")
         number = None if arm is None else controller.given_number(arm)
         if number is not None and controller.arm_name(number) in controller.retired:
             raise InputError(f"arm = {shown(arm)}: is retired; must be an arm that can be pulled")
@@ -138,6 +140,9 @@ class ChangeWriter:
     def add_budget(self, amount: float) -> None:
         """Add to the budget; limits in total stay the same."""
         account = self.ledger.accounts[0]
+        if isinstance(amount, int | float) and amount > account.amount(MOST_TICKS):
+            most = account.amount(MOST_TICKS - 1 - account.budget)
+            raise InputError(f"amount = {amount!r}: must be at most {most:g} for this campaign")
         allowed = "a positive number"
         if not known_amount(amount, "amount", allowed):
             raise InputError(f"amount = {shown(amount)}: must be {allowed}")
@@ -231,6 +236,8 @@ class ChangeWriter:
 
     def _try(self, body: Body) -> None:
         """Emit an event after a copy of the controller has checked its arguments."""
+        if self.ledger.closed:
+            raise CampaignError("the campaign is closed; it cannot be changed", "closed")
         trial = ChangeWriter(
             Core.restore(self.core.snapshot(), self.core.given), self.hash, self.turn, ""
         )

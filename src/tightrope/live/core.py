@@ -361,6 +361,8 @@ class Core:
         created: what was ``reserved``, or without a reservation the price at event ``asked``.
         """
         accounts, form = self.ledger.accounts, self.controller.form
+        if isinstance(cost, bool):
+            raise InputError(f"cost = {cost}: must be a number, an amount of money")
         given = form.in_order(arm, cost, reward, penalty)
         possible, over, kept = list(given), False, None
         for place, most, known, account in self._caps[arm]:

@@ -99,6 +99,8 @@ def open_campaign(
     owned = opened is not store
     try:
         if not opened.read(name, 0, 1) and opened.saved(name) is None:
+            if name in (".", ".."):
+                raise InputError(f"name = {shown(name)}: must be a name other than . and ..")
             if task is None:
                 more = "" if opened.names() else "; task= and budget= create it"
                 raise InputError(f"{unknown_campaign(opened, name)}{more}")

@@ -39,8 +39,11 @@ def state_of(view: View) -> Badge:
 def promise_of(view: View, limits: Sequence[LimitFacts]) -> Badge:
     """The headline: the worst limit, or all of them if all hold."""
     over = view.status["overruns"]
-    if view.status["free"] < 0:
+    if view.status["spent"] > view.status["budget"]:
         return Badge("bad", "Overspent", "More was spent than the budget.")
+    if view.status["free"] < 0:
+        text = "What is spent and what requests in flight may cost are more than the budget."
+        return Badge("bad", "May overspend", text)
     if not limits:
         text = "No limits." if not over else f"No limits. {counted(over, 'overrun')}."
         return Badge("good" if not over else "warn", "Within the budget", text)

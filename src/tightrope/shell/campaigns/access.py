@@ -6,6 +6,7 @@ A user's policy prints to standard error, so results are printed after it has ru
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import KW_ONLY, dataclass
@@ -125,9 +126,17 @@ def eligible_of(campaign: tightrope.Campaign, words: Sequence[str] | None) -> An
     if words is None or (space := task_of(campaign).space) is None:
         return None if words is None else [arm_of(campaign, text) for text in words]
     if space.side_count == 1:
-        return [number_or_text(word) for word in words]
+        return [_number(word) for word in words]
     pairs = (word.partition("=") for word in words)
-    return {name: [number_or_text(one) for one in ends.split(",")] for name, _, ends in pairs}
+    return {name: [_number(one) for one in ends.split(",")] for name, _, ends in pairs}
+
+
+def _number(text: str) -> str | float:
+    """A number; other text as it is."""
+    try:
+        return number_or_text(text)
+    except ArgumentTypeError as error:
+        raise InputError(str(error)) from None
 
 
 def context_of(campaign: tightrope.Campaign, text: str) -> Any:
@@ -136,7 +145,7 @@ def context_of(campaign: tightrope.Campaign, text: str) -> Any:
     if not hasattr(contexts, "columns"):
         return text
     halves = [word.rpartition("=") for word in names_of(text)]
-    values = [number_or_text(value) for _, _, value in halves]
+    values = [_number(value) for _, _, value in halves]
     if all(name for name, _, _ in halves):
         return {name: value for (name, _, _), value in zip(halves, values, strict=True)}
     return (values[0], values[1:]) if getattr(contexts, "types", 0) else values

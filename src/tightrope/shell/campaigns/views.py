@@ -147,6 +147,7 @@ def export(
     """
     from tightrope.files import whole_file
     from tightrope.live.archive import exported
+    from tightrope.live.stores.locks import BESIDE
 
     with stored(at) as store:
         require_campaign(store, at.campaign)
@@ -155,13 +156,16 @@ def export(
             for line in lines:
                 print(line)
             return 0
-        if os.path.realpath(out) == os.path.realpath(at.store):
-            raise InputError(f"--out {out}: is the store; must be another file")
+        own = os.path.realpath(at.store)
+        if os.path.realpath(out) in (own + end for end in ("", "-wal", "-shm", *BESIDE)):
+            raise InputError(f"--out {out}: is a file of the store; must be another file")
         count = 0
         with whole_file(out) as file:
             for line in lines:
                 file.write(line.encode() + b"\n")
                 count += 1
+    if at.json:
+        return answer(True, {"file": out, "events": count}, [])
     say(f"wrote {count:,} events to {out}")
     return 0
 
