@@ -1,12 +1,12 @@
 """The figures of the documentation: ``python docs/pictures.py`` lists the pictures that are stale.
 
 ``pictures.toml`` has a group for each command that makes pictures or data, with the sources that
-they depend on: code, data, templates. Data are tables (CSV) or what a command printed, for numbers
-in the text. A digest of the command, the sources and the files is recorded when they are made, so a
-later change of any of them shows. Comments, docstrings and refusals (``if ...: raise ...``) do not
-count. The site is not built with a stale picture, or with a command of a measurement that has no
-group. Data are measured for a release, so it is built with stale ones; ``made`` names the commit
-that they come from.
+they depend on: code, data, templates; ``-file`` leaves out a file of a folder. Data are tables
+(CSV) or what a command printed, for numbers in the text. A digest of the command, the sources and
+the files is recorded when they are made, so a later change of any of them shows. Comments,
+docstrings and refusals (``if ...: raise ...``) do not count. The site is not built with a stale
+picture, or with a command of a measurement that has no group. Data are measured for a release, so
+it is built with stale ones; ``made`` names the commit that they come from.
 
     python docs/pictures.py --list           # each figure, its command, its pages, its age
     python docs/pictures.py --make NAME      # run the command of a group, and record its digest
@@ -86,10 +86,12 @@ def blank(lines: list[str], node: ast.stmt) -> None:
 
 
 def sources_of(group: dict[str, Any]) -> Iterator[Path]:
-    """The files that a group depends on; a folder stands for all that is in it."""
-    for name in group["sources"]:
+    """The files that a group depends on; a folder stands for all that is in it, less ``-file``."""
+    without = {ROOT / name[1:] for name in group["sources"] if name.startswith("-")}
+    for name in (one for one in group["sources"] if not one.startswith("-")):
         found = [ROOT / name] if (ROOT / name).is_file() else sorted((ROOT / name).rglob("*"))
-        yield from (path for path in found if "__pycache__" not in path.parts and path.is_file())
+        kept = (path for path in found if path not in without and path.is_file())
+        yield from (path for path in kept if "__pycache__" not in path.parts)
 
 
 def digest_of(group: dict[str, Any]) -> str:
@@ -118,7 +120,7 @@ def stale(groups: Groups | None = None) -> list[str]:
             found.append(f"docs/{name}: docs/pictures.toml has no command that makes it")
     for name, group in groups.items():
         wanted = [*group["sources"], *(f"docs/{one}" for one in group["files"])]
-        missing = [one for one in wanted if not (ROOT / one).exists()]
+        missing = [one for one in wanted if not (ROOT / one.removeprefix("-")).exists()]
         if is_data(group) and not set(missing) & set(group["sources"]):
             continue  # it is listed as not measured
         if missing:

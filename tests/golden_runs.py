@@ -20,6 +20,7 @@ from tightrope import (
     Arm,
     Bernoulli,
     Discrete,
+    FullTable,
     Limit,
     Problem,
     Uniform,
@@ -57,6 +58,18 @@ def three():
     return Problem(arms, limits=limits)
 
 
+def with_features():
+    """Rows with two features, learned costs and a limit per pull."""
+    random = np.random.default_rng(1)
+    rows = random.normal(size=(200, 2))
+    reward = random.random((200, 3)) < 0.5 + 0.2 * np.outer(rows[:, 0], [0, 1, -1])
+    penalty = random.random((200, 3)) < [0.1, 0.2, 0.5]
+    cost = random.uniform(0.2, 1.0, (200, 3))
+    outcomes = np.stack([cost, reward, penalty], axis=2)
+    table = FullTable(["a", "b", "c"], ["bad"], outcomes, contexts=rows)
+    return Problem.from_table(table, {"bad": Limit(0.2, per="pull")})
+
+
 def cases():
     """Name, problem, budget, policies and options of ``simulate``."""
     one = bernoulli_problem([(0.4, 0.8, 0.6), (0.6, 0.6, 0.3), (0.5, 0.4, 0.1)], 0.8)
@@ -69,6 +82,8 @@ def cases():
     compiled = (*few, "resolve:risk=0.01")
     on_cpu = {"backend": "cpu", "runs": 3}
     yield "compiled", ready_problem("paper"), 2000.0, compiled, on_cpu
+    featured = ("resolve", "resolve:risk=0.01", "lyon")
+    yield "features", with_features(), 60.0, featured, python
     uneven = ready_problem("arena-uneven-10-107")  # a run is late here and searches for a safe arm
     yield "compiled, uneven costs", uneven, 1000.0, ("resolve:risk=0.01",), on_cpu
 

@@ -419,6 +419,41 @@ def test_equal_features_are_like_none():
     assert earned[1] > earned[0] - 0.03
 
 
+def test_the_window_has_the_net_penalties_of_all_requests():
+    """Learned costs and a limit per pull: what is expected is the penalty less its allowance."""
+    bad = {"bad": Limit(0.2, per="pull")}
+    controller = Controller(Task(["a", "b"], bad, contexts=Features(2)), Resolve(), budget=100)
+    random = np.random.default_rng(0)
+    for _ in range(30):
+        arm = controller.ask(context=random.normal(size=2))
+        controller.tell(arm, 1.0, 0.5, float(random.random() < 0.3))
+    state, models = controller._state.record, controller._state.scratch.models
+    cost, _, net = models.means.reshape(2, 3, -1)[..., :30].swapaxes(0, 1)
+    penalty = net - state.limits[0] * (cost - state.bases[0])
+    assert penalty.min() >= 0.0
+    assert penalty.max() <= 1.0
+
+
+@pytest.mark.parametrize("per", ["pull", "reward"])
+def test_costs_that_are_learned_earn_as_much_as_known_ones(per):
+    """The best arm alone just keeps the limit: any other price loses much."""
+    earned, bad = [], {"bad": Limit(0.2 if per == "pull" else 0.3, per=per)}
+    for known in ({"costs": 1}, {}):
+        total, told = 0.0, {} if known else {"cost": 1.0}
+        for seed in range(8):
+            random = np.random.default_rng(seed)
+            made = Task(["a", "b", "c"], bad, contexts=Features(2), **known)
+            controller = Controller(made, Resolve(), budget=600, seed=seed)
+            for _ in range(600):
+                arm = controller.ask(context=random.normal(size=2))
+                reward = float(random.random() < (0.45, 0.7, 0.85)[arm])
+                penalty = (0.066, 0.2, 0.66)[arm] * random.uniform(0.5, 1.5)
+                controller.tell(arm, reward=reward, penalty=penalty, **told)
+                total += reward
+        earned.append(total / 4800)
+    assert earned[1] > earned[0] - 0.03
+
+
 def test_limits_are_kept():
     broken = 0
     for seed in range(20):

@@ -14,7 +14,7 @@ from typing import Any
 
 from tightrope.compiled.keys import key_of
 
-DECISIONS = 5
+DECISIONS = 6
 
 
 def decisions_of(kind: type) -> str:

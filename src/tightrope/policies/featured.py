@@ -478,7 +478,9 @@ def _find_price(constants: Constants, state: State, scratch: FeaturedScratch, m:
     """
     price, at, promised = scratch.price, 1 + m, scratch.promised[m]
     low, high, above, below, step = 0.0, math.inf, 0.0, 0.0, 0.0
-    price[at] = max(price[at], LEAST_PRICE)
+    price[at], enough = max(price[at], LEAST_PRICE), NEAR * promised
+    if state.bases[m] != 0.0:  # a net rate: only a small part of it depends on the price
+        enough = promised - (1.0 - NEAR) * state.limits[m] * max(state.bases[m], 0.0)
     _weigh_rest(state, scratch, m)
     for _ in range(TRIES):
         rate = _spend(constants, state, scratch, m)
@@ -486,7 +488,7 @@ def _find_price(constants: Constants, state: State, scratch: FeaturedScratch, m:
             low, above = price[at], rate
         else:
             high, below = price[at], rate
-        found = below >= NEAR * promised or high <= CLOSE * low
+        found = below >= enough or high <= CLOSE * low
         if found or high <= LEAST_PRICE or low >= MOST_PRICE:
             break
         if low > 0.0 and high < math.inf:

@@ -129,9 +129,9 @@ def predict_new(state: State, models: Models) -> None:
 
 
 def predict(state: State, models: Models, first: int, last: int) -> None:
-    """The expected outcomes of some requests of the window."""
+    """The expected outcomes of some requests of the window, from a multiple of eight on."""
     for arm in range(len(state.pulls)):
-        predict_arm(state, models, arm, first, last)
+        predict_arm(state, models, arm, first // 8 * 8, last)
 
 
 def predict_arm(state: State, models: Models, arm: int, first: int, last: int) -> None:
@@ -174,7 +174,7 @@ def _predict_learned(models: Models, at: int, channel: int, first: int, last: in
     column[0] = 0.0
     column[0] = slopes[at * size] - row_dot(column, 0, models.centre, 0, size)
     least = 0.0 if channel == 1 else FLOOR * models.usual[at]
-    for n in range(first // 8 * 8, last, 8):
+    for n in range(first, last, 8):
         sums = column[0] * recent[n : n + 8]
         for j in range(1, used):
             p = j * STRIDE + n
