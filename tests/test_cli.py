@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -311,3 +312,50 @@ def test_without_its_dependencies_the_shell_says_so_in_one_line():
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
     assert "msgspec" in done.stderr
     assert done.stderr.endswith("the shell needs: pip install tightrope\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("plan paper --budget 1e14 --runs 10", "budget = 1e+14: a run has about 2e+14 pulls"),
+        ("simulate paper --budget 1e14", "must have at most 1e+12, with a budget of about 5e+11"),
+        (
+            "simulate paper --policy resolve --budget 4e11 --threads 1",
+            "fewer runs, or a smaller budget",
+        ),
+        ("plan paper --budget 5 --chance 0.5", "--chance 0.5: must come with --earn REWARD"),
+        ("plan paper --budget 5 --earn 9 --chance 1.5", "chance = 1.5 must lie between 0 and 1"),
+        ("plan paper --budget 5 --backend cuda", "backend = 'cuda' is unknown"),
+    ],
+)
+def test_what_cannot_end_or_means_nothing_is_refused_at_once(shell, words, expected):
+    status, out, err = shell(*words.split())
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert expected in err
+
+
+def test_a_missing_gpu_is_said_before_anything_else(shell, monkeypatch):
+    """Not after a warning about the risk."""
+    monkeypatch.setattr("tightrope.engine.gpu.find_spec", lambda name: None)
+    status, out, err = shell(
+        *"plan paper --budget 5 --policy resolve:risk=0.001 --backend gpu".split()
+    )
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert "backend 'gpu' needs numba-cuda" in err
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="there is no such folder")
+@pytest.mark.parametrize(
+    "words",
+    [
+        "plan paper --budget 50 --runs 20 --policy resolve",
+        "tune paper --budget 50",
+        "arena --problem paper",
+        "reproduce fig1",
+    ],
+)
+def test_a_folder_where_nothing_can_be_made_is_refused_before_the_work(shell, words):
+    """Also for root, who may write anywhere else."""
+    status, out, err = shell(*words.split(), "--out", "/proc/x")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "/proc" in err

@@ -105,7 +105,10 @@ def test_the_rows_of_a_task_are_its_arms_for_every_type():
     [
         (("weekend = 2", "weekend = 0"), "contexts: weekend = 0: must be above 0"),
         (("weekend = 2", "weekend = 'a'"), "contexts: weekend"),
-        (("weekend = { cost", "wekend = { cost"), "unknown key 'wekend'"),
+        (("weekend = { cost", "wekend = { cost"), "arm 'bold': unknown key 'wekend'; must be"),
+        (("weekend = 2", ""), "unknown key 'weekend'; must be name, cost, reward, penalty,"),
+        (("weekend = 2", ""), " or a type in [contexts], ['weekday']"),
+        (("= 0.8 }", "= 3 }"), "arm 'bold', type 'weekday', reward: bernoulli p = 3.0: must lie"),
         (("weekday = 5\nweekend = 2", ""), "contexts"),
         (("weekend = 2", "cost = 2"), "contexts: type 'cost': must not be one of name, cost, "),
     ],

@@ -68,6 +68,7 @@ def test_a_number_belongs_to_the_nearest_point(space):
 
 
 MISSPELT = "limits = { bad = 0.1 }\nspace = { bid = [0.0, 5.0] }\n[[arms]]\natt = 1.0\n"
+NO_SIDES = "limits = { bad = 0.1 }\n[space]\n[[arms]]\nat = 1.0\ncost = { constant = 1 }\n"
 
 
 @pytest.mark.parametrize(
@@ -94,6 +95,11 @@ MISSPELT = "limits = { bad = 0.1 }\nspace = { bid = [0.0, 5.0] }\n[[arms]]\natt 
             "eligible: bid = .*: must be two numbers, low and high, low not above high",
         ),
         (lambda: Problem.from_toml(MISSPELT), "arm 1: unknown key 'att'; did you"),
+        (lambda: Problem.from_toml(NO_SIDES), "space = {}: must have a range, such as bid"),
+        (
+            lambda: Problem(BIDS, arm={0: clicks(1), "x": clicks(1)}, limits=LIMITS),
+            "arm 2: at = 'x'",
+        ),
     ],
 )
 def test_a_wrong_space_or_number_is_refused_in_one_line(call, line):

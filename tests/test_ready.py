@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tightrope.errors import ProblemError
 from tightrope.optimum.pi_star import oracle
-from tightrope.problem import Problem
+from tightrope.problem import Problem, Task
 from tightrope.problem.ready import load_problem, load_task, ready_names, ready_problem
 
 
@@ -76,6 +78,16 @@ def test_a_file_that_does_not_exist_is_said_to(name: str) -> None:
             f"problem {name!r}: the file does not exist; must be a TOML file or a ready problem's"
             " name"
         )
+
+
+def test_what_is_no_text_is_refused() -> None:
+    unknown: Any = 3
+    with pytest.raises(ProblemError, match=r"^problem = 3: must be the name of a ready problem"):
+        ready_problem(unknown)
+    with pytest.raises(ProblemError, match=r"^3: must be TOML text"):
+        Problem.from_toml(unknown)
+    with pytest.raises(ProblemError, match=r"^3: must be TOML text"):
+        Task.from_toml(unknown)
 
 
 def test_an_unknown_name_gets_the_nearest() -> None:

@@ -202,6 +202,13 @@ def test_saving_where_nothing_can_be_written(results, tmp_path):
         results.save(tmp_path / "no" / "such" / "folder.npz")
 
 
+def test_a_file_s_name_is_a_path(results):
+    with pytest.raises(ResultsError, match=r"^file 3: must be a path"):
+        results.save(3)
+    with pytest.raises(ResultsError, match=r"^file 3: must be a path"):
+        Results.load(3)
+
+
 def test_merge_refuses_the_same_run_and_other_work(paper, results):
     with pytest.raises(ResultsError, match="run 0 is in more than one"):
         results.merge(results)

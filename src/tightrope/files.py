@@ -16,6 +16,7 @@ import math
 import os
 import secrets
 import stat
+import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -56,7 +57,13 @@ def require_folder(out: PathLike) -> None:
     path = os.path.abspath(out)
     while not os.path.exists(path):
         path = os.path.dirname(path)
-    if not os.path.isdir(path) or not os.access(path, os.W_OK):
+    writable = os.path.isdir(path) and os.access(path, os.W_OK)
+    if writable:
+        try:
+            os.rmdir(tempfile.mkdtemp(prefix=".tightrope-", dir=path))  # /proc lets no one make one
+        except OSError:
+            writable = False
+    if not writable:
         raise InputError(f"out = {os.fspath(out)!r}: {path} must be a folder to write to")
 
 
@@ -178,6 +185,7 @@ def _sync_folder(target: str) -> None:
 
 MOST_LOG = 2**38  # bytes of a log, which is read in pieces
 MOST_TEXT = 2**24  # bytes of a file that people write: keys, policies, certificates
+PARQUET = b"PAR1"  # the first bytes of such a file
 LONGEST_LINE = 2**28  # bytes; an event with the state of a million arms is shorter
 
 
@@ -228,8 +236,20 @@ def read_file(
 
 
 def open_text(path: PathLike, what: str) -> IO[str]:
-    """Open a table of UTF-8 text for the csv module; raises like :func:`require_file`."""
-    return io.TextIOWrapper(open_file(path, what), encoding="utf-8-sig", newline="")
+    """Open a table of UTF-8 text for the csv module; raises like :func:`require_file`.
+
+    Also raises for a Parquet file, which is none.
+    """
+    file = open_file(path, what)
+    start = file.read(len(PARQUET))
+    if start == PARQUET:
+        file.close()
+        raise InputError(
+            f"{what} {os.fspath(path)!r}: is a Parquet file; its name must end in .parquet, or its"
+            " format be given: --format parquet (format='parquet')"
+        )
+    file.seek(0)
+    return io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
 
 
 def not_utf8(what: str, path: PathLike, error: UnicodeDecodeError) -> InputError:

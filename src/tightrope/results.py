@@ -231,6 +231,8 @@ class Results:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Results:
         """Read a file that :meth:`save` wrote; any other file raises a ``ResultsError``."""
+        if not isinstance(path, str | os.PathLike):
+            raise ResultsError(f"file {path!r:.80}: must be a path")
         header, arrays = read_arrays(path, _check)
         try:
             problem = _problem(header["problem"], arrays)
@@ -247,6 +249,8 @@ class Results:
 
 def require_results_name(path: str | os.PathLike[str]) -> None:
     """Raise a ``ResultsError`` unless results can be saved under this name; see ``save``."""
+    if not isinstance(path, str | os.PathLike):
+        raise ResultsError(f"file {path!r:.80}: must be a path")
     suffix = os.path.splitext(path)[1]
     if suffix not in ("", ".npz", ".csv", ".parquet"):
         allowed = ".npz (to load it again), .csv or .parquet"

@@ -15,6 +15,7 @@ from tightrope import (
     Arm,
     Bernoulli,
     ChoicePolicy,
+    Limit,
     LyOff,
     LyOn,
     Problem,
@@ -25,7 +26,7 @@ from tightrope.arena.tuning import tune
 from tightrope.cli import main
 from tightrope.errors import InfeasibleLimitsWarning, InputError, PolicyError, ProblemError
 from tightrope.policies import EpsilonGreedy, UCBBwI
-from tightrope.policies.base import Setup, limits_of
+from tightrope.policies.base import Setup, limits_of, set_up
 from tightrope.report.figures import draw
 
 
@@ -188,6 +189,8 @@ def test_a_user_s_own_policy_is_tuned():
         ({"v0": "2:1"}, "a range must be LOW:HIGH with 0 <= LOW < HIGH"),
         ({"v0": "-1:1"}, "a range must be LOW:HIGH with 0 <= LOW < HIGH"),
         ({"v0": [-1]}, "policy lyon: v0 = -1"),
+        (3, "grid = 3: must be values by parameter"),
+        ({"v0": 3}, "grid: v0 = 3: must be a list or a range LOW:HIGH"),
         ({"v0": range(1, 40), "alpha": range(1, 40)}, "1521 settings; at most 1000"),
     ],
 )
@@ -217,3 +220,41 @@ def test_the_shell_tunes_a_policy_of_a_file(tmp_path, capsys):
     for wrong in (["--grid", "every"], ["--grid", "every=1", "--grid", "every=2"]):
         assert main([*line, *wrong]) == 2
         assert capsys.readouterr().err.startswith("tightrope: --grid every")
+
+
+def per_pull() -> Problem:
+    """Costs far below 1, so that a limit per pull is far below one per unit of cost."""
+    arms = [
+        Arm("good", Bernoulli(0.5), Bernoulli(0.4), Bernoulli(0.02)),
+        Arm("bad", Bernoulli(0.3), Bernoulli(0.8), Bernoulli(0.2)),
+    ]
+    return Problem(arms, limits={"bad": Limit(0.1, per="pull")})
+
+
+def test_a_limit_per_pull_is_tuned_in_its_own_unit():
+    """delta is a share of the limit of the net penalty, which it is subtracted from."""
+    found = tune(per_pull(), LyOff(), budget=300, runs=40, progress=False)
+    [limit] = limits_of(per_pull())
+    allowed = set_up(LyOff(delta0=1.0, delta=None), per_pull(), 300.0).allowance[0]
+    largest = max(row.parameters["delta0"] for row in found.coarse)
+    assert largest * (limit - allowed) == pytest.approx(0.8 * limit, rel=0.01)
+    trade_off, settings = found.panels()
+    assert trade_off.x_label == settings.y_label == "penalty / pulls − limit"
+
+
+def test_the_allowed_violation_is_a_line_of_full_height():
+    """Also if all settings earn the same, far above it."""
+    arms = [Arm("a", Bernoulli(0.5), Bernoulli(0.5), Bernoulli(0.45))]
+    with pytest.warns(InfeasibleLimitsWarning):
+        found = tune(
+            Problem(arms, limit=0.1), budget=100, runs=20, grid={"v0": [1, 2]}, progress=False
+        )
+    trade_off, settings = found.panels()
+    assert trade_off.x_label == settings.y_label == "penalty / budget − limit"
+    (line,) = [one for one in trade_off.references if one.role == "limit"]
+    assert (line.y[0], line.y[-1]) == trade_off.y_limits
+    axes = draw(found.panels(), columns=2).axes[0]
+    assert axes.get_ylim() == trade_off.y_limits
+    assert all(low < high for low, high in [trade_off.y_limits])
+    assert found.settings == 2
+    assert trade_off.curves[2].name == f"chosen, new runs: v0={found.chosen.v0:g}"

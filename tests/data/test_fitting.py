@@ -451,6 +451,7 @@ def test_an_outlier_of_the_costs_is_in_the_message():
         (["--profile", "page.pdf"], "--profile page.pdf: must end in .html"),
         (["--cost", "nan"], "argument --cost: 'nan' must be a finite number"),
         (["--min-rows", "100000"], "must leave an arm"),
+        (["--without", "a", "--without", "b", "--without", "c"], "without: no arm is left"),
     ],
 )
 def test_fit_refuses_in_one_line(written, words, message):
@@ -459,3 +460,20 @@ def test_fit_refuses_in_one_line(written, words, message):
     assert (status, out) == (2, "")
     assert message in err
     assert err.count("\n") == 1
+
+
+def test_propensities_that_do_not_fit_the_rows_are_named(tmp_path):
+    target, random = tmp_path / "log.csv", np.random.default_rng(1)
+    chances = {"a": 0.5, "b": 0.3, "c": 0.2}
+    arms = random.choice(list(chances), p=list(chances.values()), size=900)
+    columns = {"model": arms, "chance": [chances[arm] for arm in arms], "wrong": [0.9] * 900}
+    columns |= {name: random.random(900) for name in ("usd", "score", "bad")}
+    pl.DataFrame(columns).write_csv(target)
+    status, _, err = shell("fit", target, *FIT, "--propensity", "chance", "--json")
+    assert (status, err) == (0, "")
+    status, out, err = shell("fit", target, *FIT, "--propensity", "wrong", "--json")
+    assert (status, err.count("\n")) == (0, 1)
+    assert err.startswith("warning: arm 'a': its propensities do not fit its ")
+    assert json.loads(out)["warnings"] == [err.removeprefix("warning: ").rstrip("\n")]
+    refused = shell("replay", target, *FIT, "--propensity", "wrong", "--mixture", "a=1")[2]
+    assert "its propensities do not fit its " in refused

@@ -156,7 +156,7 @@ BAD = {
     HEADER + "a,1,2,0\nb,,2,0\nb,NA,2,0\n": "row 2 (without the header), column 'usd': cost is"
     " missing, as in 1 other row; --drop-missing",
     HEADER + "a,1,2,0\n,1,2,0\n": "row 2 (without the header), column 'model': arm is missing;",
-    HEADER + "a,1,2,0\na,1,2\n": "row 2 (without the header), column 'bad': penalty bad is missing",
+    HEADER + "a,1,2,0\na,1,2\n": "row 2 (without the header): has 3 fields; must have 4",
     HEADER + "a,1,2,0,5\n": "row 1 (without the header): has 5 fields; must have 4",
     HEADER + 'a,"1,000",2,0\n': "'1,000' must be a number",
     HEADER + "a,1_0,2,0\n": "'1_0' must be a number",
@@ -457,3 +457,17 @@ def test_a_log_in_place_of_a_problem_points_to_fit(tmp_path, monkeypatch, name, 
         status, _, told = shell(*command)
         assert status == 2
         assert f"tightrope fit {name}" in told
+
+
+def test_a_parquet_file_with_another_name_is_named(tmp_path):
+    path = tmp_path / "log.csv"
+    pl.DataFrame({"model": ["a", "b"], "usd": [1.0, 2.0]}).write_parquet(path)
+    with pytest.raises(InputError, match=r"log\.csv': is a Parquet file; its name must end in"):
+        read_log(path, arm="model", cost="usd", reward=1)
+    found = read_log(path, arm="model", cost="usd", reward=1, format="parquet")
+    assert found.outcomes[0].tolist() == [1.0, 2.0]
+
+
+def test_an_empty_name_of_a_log():
+    with pytest.raises(InputError, match=r"^log '': must be the name of a file$"):
+        read_log("", arm="model", cost=1, reward=1)

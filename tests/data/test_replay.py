@@ -550,7 +550,7 @@ def test_files_that_are_no_logs(shell, files):
     (files / "log.parquet").write_bytes(b"PAR1")
     for name, said in {
         "empty.csv": "has no rows",
-        "torn.csv": "row 1 (without the header), column 'bad': penalty bad is missing",
+        "torn.csv": "row 1 (without the header): has 3 fields; must have 4, as the header",
         "bytes.csv": "must be UTF-8 text",
         "log.parquet": "must be a Parquet file",
         "none.csv": "there is no such file",
@@ -576,3 +576,23 @@ def test_progress_is_reported():
     shares = []
     replay(table, {}, "resolve", budget=10, orders=4, progress=shares.append)
     assert shares == [0.25, 0.5, 0.75, 1.0]
+
+
+def test_a_scale_in_the_shell(shell, files):
+    """A log with larger costs can be learned from, and the policy keeps to the same rows."""
+    dear = (files / "log.csv").read_text().splitlines()
+    usd = dear[0].split(",").index("usd")
+    rows = [line.split(",") for line in dear[1:]]
+    more = [",".join([*row[:usd], str(9 * float(row[usd])), *row[usd + 1 :]]) for row in rows]
+    (files / "dear.csv").write_text("\n".join([dear[0], *more]) + "\n")
+    words = [str(files / "log.csv"), *OPTIONS, "--propensity", "chance", "--policy", "resolve"]
+    words += ["--budget", "5", "--orders", "2", "--json", "--learn-from", str(files / "dear.csv")]
+    status, _, err = shell("replay", *words)  # after a warning about the dear log's propensities
+    assert status == 2
+    assert "must be at most 10%; --scale cost=X (Scales(cost=...)) sets it" in err
+    status, out, _ = shell("replay", *words, "--scale", "cost=20")
+    assert status == 0
+    assert json.loads(out)["policies"][0]["policy"] == "resolve"
+    assert shell("replay", *words, "--policy", "lyoff", "--scale", "cost=20")[0] == 0
+    status, _, err = shell("replay", *words, "--scale", "usd=1")
+    assert (status, err) == (2, "tightrope: --scale usd: known: cost, reward, bad\n")

@@ -247,6 +247,8 @@ def test_a_folder_that_cannot_be(paper, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match=r"cannot make the folder .*file"):
         go(paper, tmp_path / "file")
+    with pytest.raises(InputError, match="checkpoint = 3: must be the path of a folder"):
+        go(paper, 3)
 
 
 def test_parts_are_few(paper, tmp_path, monkeypatch):

@@ -96,7 +96,7 @@ def test_a_wrong_policy_is_one_line(paper, made, tmp_path, way, wrong):
     told = str(caught.value)
     assert re.search(said, told)
     assert "\n" not in told
-    assert re.search(r"mine\.py line \d+", told) or "must be a Setup" in told
+    assert re.search(r"mine\.py line \d+", told) or ": setup returned" in told
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -110,6 +110,28 @@ def test_the_shell_says_it_in_one_line(made, capsys, wrong):
     assert re.search(said, told)
     assert told.count("\n") == 1
     assert "Traceback" not in told
+
+
+@pytest.mark.parametrize("how", [{}, {"delay": 2}, {"backend": "python"}], ids=str)
+def test_choose_must_not_write_to_the_state(paper, made, how):
+    name = made(choice("state.pulls[0] = 5.0\n        return 0"))
+    said = (
+        r"at step 0 \(assignment destination is read-only\) in choose, mine\.py line \d+: state\."
+    )
+    with pytest.raises(PolicyError, match=said):
+        simulate(paper, parse_policy(name), **OPTIONS, **how)
+
+
+@pytest.mark.parametrize("which", ["reward", "penalty"])
+def test_terms_are_a_pair(paper, made, which):
+    good = "    @staticmethod\n    def penalty_terms(constants, pulls, cost, penalty):\n"
+    text = index("return -level", terms="(0.0, 0.0)" if which == "penalty" else "1.0")
+    text += "\n" + good + "        return 1.0\n"
+    said = (
+        rf"^policy mine: {which}_terms of arm 0 gives one number at step 2; must be a pair \(level,"
+    )
+    with pytest.raises(PolicyError, match=said + rf" width\) \(in {which}_terms, mine\.py line"):
+        simulate(paper, parse_policy(made(text)), **OPTIONS)
 
 
 @pytest.mark.parametrize("way", WAYS)

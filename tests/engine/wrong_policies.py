@@ -75,7 +75,10 @@ WRONG = {
         index("return -level", terms="earned / pulls, missing"),
         "NameError",
     ),
-    "index: one term": (index("return -level", terms="earned"), "TypeError"),
+    "index: one term": (
+        index("return -level", terms="earned"),
+        r"reward_terms of arm 0 gives one number at step 2; must be a pair|TypeError",
+    ),
     "index: an argument is missing": (
         index("return -level", "constants, clock, arm, level, width"),
         r"must be @staticmethod reward_index\(constants, clock, uniform, arm, level, width\)",
@@ -133,6 +136,14 @@ WRONG = {
     "choice: a sum of a number and text": (choice('return len(state.pulls) + "1"'), "TypeError"),
     "setup: a name that is missing": (choice(TURN, setup="missing"), "NameError"),
     "setup: nothing": (choice(TURN, setup="None"), "must be a Setup"),
+    "setup: an allowance of nan": (
+        choice(TURN, setup="Setup(constants=(), allowance=(math.nan,))"),
+        r"setup returned allowance = \(nan,\); must be numbers, not nan",
+    ),
+    "setup: a constant of nan": (
+        choice(TURN, setup="Setup(constants=(math.nan,), allowance=limits_of(task))"),
+        r"setup returned constants = \(nan,\); must be numbers, not nan",
+    ),
     "setup: an attribute that is missing": (choice(TURN, setup="task.boldness"), "AttributeError"),
 }
 

@@ -113,6 +113,11 @@ def test_mistakes_are_one_line(file, text, words):
     assert "\n" not in str(caught.value)
 
 
+def test_what_is_no_text_is_refused():
+    with pytest.raises(PolicyError, match=r"^policy 3: must be text"):
+        parse_policy(3)
+
+
 def test_a_file_that_fails_is_one_line(tmp_path):
     for text, words in {"1 / 0": "ZeroDivisionError", "def": "SyntaxError", "\0": "null"}.items():
         path = tmp_path / "wrong.py"

@@ -36,7 +36,7 @@ from tightrope.errors import (
     nearest,
 )
 from tightrope.policies import LyOn, parse_policy
-from tightrope.policies.base import set_up
+from tightrope.policies.base import limits_of, set_up
 from tightrope.problem import Problem
 from tightrope.problem.ready import as_problem
 from tightrope.problem.values import number
@@ -50,6 +50,7 @@ SHARES = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)  # values of delta, relative to t
 FACTORS = ((0.5, 1.0, 2.0), (0.7, 1.0, 1.4))  # factors of v0 and delta in the two finer grids
 LARGEST_SHARE = 0.95
 CURVES = 4  # most curves of the second panel
+MARGIN = 0.05  # of an axis, beyond its points
 COARSE = 4  # the coarse grid uses a fourth of the runs
 FRESH = 2**32  # first run number of the final runs: draws not used in the search
 TRIED, CHOSEN = "uniform-random", "stationary"  # the policies whose styles the points get
@@ -145,8 +146,19 @@ class Tuning:
         return _frontier(self.rows)
 
     @property
+    def settings(self) -> int:
+        """The number of settings that were tried, also those of the first grid alone."""
+        return len({row.setting for row in (*self.coarse, *self.rows)})
+
+    @property
     def _allowed(self) -> str:
         return f"allowed: violation {self.max_violation:g}"
+
+    @property
+    def _above(self) -> str:
+        """What a violation is, in the units of the limits."""
+        rates = dict.fromkeys(limit.quotient for limit in self.problem.limit_kinds)
+        return f"penalty{' or'.join(rates)} − limit"
 
     def panels(self) -> list[Panel]:
         """Two panels: reward against violation, and the violation by setting."""
@@ -154,20 +166,29 @@ class Tuning:
 
     def _trade_off(self) -> Panel:
         """Reward against violation; with two arms, all policies lie on one line."""
+        given = ",".join(f"{name}={x:g}" for name, x in self.chosen.parameters.items())
         curves = [
             _points(TRIED, "settings tried", [*self.coarse, *self.rows], line=False),
             _points(self.policy.name, f"frontier of {self.policy.name}", self.frontier),
-            _points(CHOSEN, f"chosen: {self.policy.label}", [self.chosen]),
+            _points(CHOSEN, f"chosen, new runs: {given}", [self.chosen]),
         ]
-        heights = [row.reward_rate.mean for row in self.coarse]
-        edge = np.array([min(heights), max(heights)]), np.full(2, self.max_violation)
-        references = [Reference("limit", self._allowed, *edge)]
-        rate = optimum_rate(self.chosen)
+        rate, references = optimum_rate(self.chosen), list[Reference]()
         if rate is not None:
-            references.insert(0, Reference("optimum", "exact optimum OPT(B)/B", np.array([rate])))
-        title = f"Trade-off, budget {self.budget:,g}"
-        x_label = "penalty / budget − limit"
-        return Panel(title, "reward / budget", curves, references, x_label=x_label, x_ticks=5)
+            references.append(Reference("optimum", "exact optimum OPT(B)/B", np.array([rate])))
+        ends = _with_margins(
+            [*(y for one in curves for y in one.y), *(one.y[0] for one in references)]
+        )
+        line = np.array(ends), np.full(2, self.max_violation)
+        references.append(Reference("limit", self._allowed, *line))
+        return Panel(
+            f"Trade-off, budget {self.budget:,g}",
+            "reward / budget",
+            curves,
+            references,
+            x_label=self._above,
+            x_ticks=5,
+            y_limits=ends,
+        )
 
     def _settings(self) -> Panel:
         """The violation against the first parameter; a curve for some values of the others."""
@@ -184,12 +205,8 @@ class Tuning:
             values = np.array([row.parameters[x_label] for row in rows])
             curves.append(replace(shown, x=values, y=shown.x, style=style))
         references = [Reference("limit", self._allowed, np.array([self.max_violation]))]
-        title, y_label, positive = (
-            "Violation by setting",
-            "penalty / budget − limit",
-            values.min() > 0,
-        )
-        return Panel(title, y_label, curves, references, x_label=x_label, x_log=bool(positive))
+        title, positive = "Violation by setting", bool(values.min() > 0)
+        return Panel(title, self._above, curves, references, x_label=x_label, x_log=positive)
 
 
 @also_called("budgets", "budget")
@@ -209,11 +226,12 @@ def tune(
     """Find the parameters that earn the most with a violation of at most ``max_violation``.
 
     ``policy`` gives the other parameters; by default it is ``LyOn()``. ``grid`` names the
-    parameters to tune: a list of values each, and no others are tried, or a range
-    ``"LOW:HIGH"``; by default v0 and delta0, for policies that have them. ``max_violation`` is in
-    penalty per unit of budget above the limit; negative values demand a margin. ``checkpoint`` is a
-    folder for finished runs: after an interruption, the same call continues from there; ``fresh``
-    starts again. It has many parameters because it simulates, and takes what ``simulate`` takes.
+    parameters to tune: a list of values each, and no others are tried, or a range ``"LOW:HIGH"``;
+    by default v0 and delta0, for policies that have them. ``max_violation`` is above the limit, in
+    the limit's own unit: penalty per unit of budget, pull or reward, or in total; negative values
+    demand a margin. ``checkpoint`` is a folder for finished runs: after an interruption, the same
+    call continues from there; ``fresh`` starts again. It has many parameters because it simulates,
+    and takes what ``simulate`` takes.
 
     >>> from tightrope import ready_problem, tune
     >>> tuned = tune(ready_problem("paper"), budget=1000, runs=200)  # doctest: +SKIP
@@ -277,20 +295,26 @@ def _default_axes(policy: Tunable, problem: Problem, budget: float) -> list[Axis
         )
     free = replace(policy, delta0=1.0, **{"delta": None} if hasattr(policy, "delta") else {})
     with_unit = set_up(free, problem, budget / problem.scales.cost)
-    limits = problem.moments.limits
-    unit = float(limits.min()) / float(limits[0] - with_unit.allowance[0])
+    limits = limits_of(problem)  # what delta is subtracted from
+    unit = min(limits) / (limits[0] - with_unit.allowance[0])
     shares = tuple(share * unit for share in SHARES)
     return [Axis("v0", V0), Axis("delta0", shares, least=shares[1], high=LARGEST_SHARE * unit)]
 
 
 def _axes(policy: Tunable, grid: Grid) -> list[Axis]:
     """The axes that a user's grid names."""
+    if not isinstance(grid, Mapping):
+        raise InputError(
+            f"grid = {grid!r:.80}: must be values by parameter, such as {{'v0': [1, 2]}}"
+        )
     kinds = {one.name: str(one.type) for one in fields(policy)}
     axes = []
     for name, given in grid.items():
         if name not in kinds:
             hint = nearest(name, list(kinds)) if kinds else "the policy has none"
             raise PolicyError(f"policy {policy.label}: parameter {name!r} is unknown; {hint}")
+        if not isinstance(given, Iterable):
+            raise InputError(f"grid: {name} = {given!r:.80}: must be a list or a range LOW:HIGH")
         whole = "int" in kinds[name] and "float" not in kinds[name]
         text = given if isinstance(given, str) else ",".join(map(str, given))
         axes.append(_axis(name, text, whole))
@@ -385,6 +409,13 @@ def _around(
     tried = {row.setting for row in rows}
     values = (axis.around(value, factors) for axis, value in zip(axes, best, strict=True))
     return [setting for setting in sorted(itertools.product(*values)) if setting not in tried]
+
+
+def _with_margins(values: Sequence[float]) -> tuple[float, float]:
+    """The ends of an axis that shows all values, with room beside them."""
+    low, high = min(values), max(values)
+    room = MARGIN * (high - low or abs(high) or 1.0)
+    return low - room, high + room
 
 
 def _points(label: str, name: str, rows: Sequence[TunedRow], *, line: bool = True) -> PolicyCurve:

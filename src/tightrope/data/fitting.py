@@ -143,6 +143,8 @@ def chosen_arms(log: Log, min_rows: int = 1, without: Sequence[str] = ()) -> Log
         raise InputError(f"min_rows = {shown(min_rows)}: must be a whole number, at least 1")
     log = log.without(*([without] if isinstance(without, str) else without))
     counts, names = log.counts, list(log.arms)
+    if not names:
+        raise InputError("without: no arm is left; must leave one")
     kept = np.flatnonzero(counts >= min_rows).tolist()
     if not kept:
         largest = f"the largest of {len(names)} arms has {max(counts, default=0):,}"

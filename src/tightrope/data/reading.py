@@ -156,6 +156,8 @@ def format_of(source: object, given: str | None) -> str:
         if given is not None:
             raise InputError(f"source = {type(source).__name__}: must be the path of a file")
         return ""
+    if not os.fspath(source):
+        raise InputError("log '': must be the name of a file")
     path = Path(source)
     require_file(path, "log")
     found = given or SUFFIXES.get(path.suffix.lower())

@@ -332,7 +332,7 @@ def _by_python(
 
 
 def _rows(lines: Any, separator: str, path: str, fields: int) -> Iterator[list[str]]:
-    """The rows after the line of names, without empty ones; none may have more fields.
+    """The rows after the line of names, without empty ones; each must have as many fields.
 
     ``lines``: a generator; once it has ended, a row that still asks it for more has an open quote.
     """
@@ -349,9 +349,7 @@ def _rows(lines: Any, separator: str, path: str, fields: int) -> Iterator[list[s
                 started = True
                 continue
             count += 1
-            if len(row) < fields:
-                row += [""] * (fields - len(row))  # the last values are missing
-            if len(row) > fields:
+            if len(row) != fields:
                 raise InputError(
                     f"{place}: has {len(row)} fields; must have {fields}, as the header"
                 )

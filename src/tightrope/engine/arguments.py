@@ -24,6 +24,7 @@ Policies = str | Policy | Iterable[str | Policy] | Mapping[str, str | Policy]
 CONTEXT = "models.context"  # the field of a ``Scratch`` that gets the features of a request
 RUN_BYTES = 1000  # memory per unit of work besides its results
 MOST_THREADS = 1024
+MOST_PULLS = 1e12  # of a run, which is not divided between processors: hours to days of one
 
 
 def named_problems(problems: str | Problem | Problems) -> dict[str, Problem]:
@@ -82,10 +83,20 @@ def budget_list(
     checked = [check_budget(_as_number(budget)) for budget in listed]
     if problem is not None:
         for budget in checked:
-            problem.normal_budget(budget)
+            _require_pulls(problem, budget)
     if not checked or len(set(checked)) < len(checked):
         raise InputError(f"budgets = {shown(listed)} must be one or more numbers, all different")
     return checked
+
+
+def _require_pulls(problem: Problem, budget: float) -> None:
+    """Raise unless a run can spend the budget within days."""
+    pulls = problem.normal_budget(budget) / float(problem.moments.cost.mean())
+    if pulls > MOST_PULLS:
+        raise InputError(
+            f"budget = {budget:g}: a run has about {pulls:.2g} pulls, which takes days; must have"
+            f" at most {MOST_PULLS:g}, with a budget of about {budget * (MOST_PULLS / pulls):.2g}"
+        )
 
 
 def _as_number(value: object) -> object:

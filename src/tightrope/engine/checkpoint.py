@@ -39,6 +39,8 @@ class Checkpoint:
 
     def __init__(self, folder: str | os.PathLike[str], *, fresh: bool = False) -> None:
         """Lock the folder, creating it if necessary; ``fresh`` deletes its contents."""
+        if not isinstance(folder, str | os.PathLike):
+            raise InputError(f"checkpoint = {folder!r:.80}: must be the path of a folder")
         self.folder = Path(folder)
         self.elapsed = 0.0  # seconds that went into the chunks read back
         self._waiting: list[tuple[Place, Runs, float]] = []  # finished, not yet on the disk

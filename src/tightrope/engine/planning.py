@@ -37,6 +37,15 @@ def backend_names() -> tuple[str, ...]:
     return ("auto", *ENGINES, *CLUSTERED)
 
 
+def require_backend(backend: str) -> None:
+    """Raise for an unknown backend, and for ``"gpu"`` where this machine has none."""
+    one_of("backend", backend, backend_names())
+    if backend == "gpu":
+        from tightrope.engine.gpu import require_device
+
+        require_device()
+
+
 def is_clustered(backend: str) -> bool:
     """Whether the runs are made on a cluster."""
     return backend in CLUSTERED

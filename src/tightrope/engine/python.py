@@ -254,7 +254,8 @@ class Choosing(_StateRun):
 
     def __init__(self, problem: Known, policy: ChoicePolicy, setup: Setup, budget: float) -> None:
         super().__init__(problem, setup, budget)
-        more = () if is_outside(type(policy)) else (0.0,)
+        self._watched = is_outside(type(policy))  # whether ``choose`` may be wrong
+        more = () if self._watched else (0.0,)
         self._constants = (*map(float, setup.constants), *more)
         self._scratch = _empty(policy.Scratch, problem)
         self._policy, self._typed = policy, problem.types > 0
@@ -266,7 +267,17 @@ class Choosing(_StateRun):
         assert isinstance(policy, ChoicePolicy)
         kind = [self.kind] if self._typed else []
         words = np.array([random.word() for _ in range(WORDS)] + kind)
-        return policy.choose(self._constants, self._state, self._scratch, words)
+        if self._watched:
+            self._lock(True)
+        arm = policy.choose(self._constants, self._state, self._scratch, words)
+        if self._watched:
+            self._lock(False)
+        return arm
+
+    def _lock(self, on: bool) -> None:
+        """Make writing to the state an error, or allow it again."""
+        for array in self._state:
+            array.flags.writeable = not on
 
     def face(self, columns: Any) -> None:
         """Note the features in the policy's record."""

@@ -32,6 +32,7 @@ from tightrope.engine.job import Job
 from tightrope.engine.planning import is_clustered, plan_jobs, with_shared_kernels
 from tightrope.engine.progress import Progress
 from tightrope.engine.work import Runner, Work, run_chunks
+from tightrope.errors import InputError
 from tightrope.formats import percent
 from tightrope.policies.base import Policy
 from tightrope.problem import Problem
@@ -39,6 +40,8 @@ from tightrope.problem.outcomes import Law
 from tightrope.results import Results
 from tightrope.runs import Record, Runs
 from tightrope.version import __version__
+
+MOST_DAYS = 30.0  # of estimated work on this machine's processors
 
 
 class Interrupted(KeyboardInterrupt):
@@ -197,6 +200,8 @@ def make(
     with _compiling(settings.progress):
         jobs = with_shared_kernels([_jobs(request, seed, settings) for request in requests])
     work = Work([job for some in jobs for job in some], store)
+    if not clustered:
+        _require_days(work.jobs, workers)
     if work.todo:
         with (
             _runner(clustered, where, workers, settings.threads) as runner,
@@ -210,6 +215,21 @@ def make(
         _results(work, request, some, numbers, seed)
         for request, some, numbers in zip(requests, jobs, kept, strict=True)
     ]
+
+
+def _require_days(jobs: Sequence[Job], workers: int) -> None:
+    """Raise for work that this machine's processors would not finish in weeks."""
+    slow = [job for job in jobs if job.engine != "gpu"]
+    days = sum(job.seconds * len(job.numbers) for job in slow) / workers / 86400.0
+    if days > MOST_DAYS:
+        longest = max(slow, key=lambda job: job.seconds)
+        pulls = longest.budget / float(longest.problem.moments.cost.mean())
+        raise InputError(
+            f"budget = {longest.user_budget:g}: runs of about {pulls:.2g} pulls,"
+            f" {len(longest.numbers):,} of them for each policy, would take about {days:,.0f} days"
+            f" on {workers} processors; must take at most {MOST_DAYS:g}: fewer runs, or a smaller"
+            " budget"
+        )
 
 
 def _jobs(request: SimulationRequest, seed: int, settings: SimulationSettings) -> list[Job]:

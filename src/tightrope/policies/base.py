@@ -305,6 +305,8 @@ def _check_setup(policy: Policy, setup: object, penalties: int) -> None:
         if not good or (count is not None and len(values) != count):
             wanted = "a tuple of numbers" + ("" if count is None else f", {count}: one per limit")
             raise PolicyError(f"{place} returned {name} = {values!r}; must be {wanted}")
+        if any(value != value for value in values):
+            raise PolicyError(f"{place} returned {name} = {values!r}; must be numbers, not nan")
 
 
 def limits_of(known: Known) -> tuple[float, ...]:
@@ -404,6 +406,14 @@ class IndexPolicy(Policy):
         best, chosen, outside = number(math.inf), 0, is_outside(type(self))
         for arm in range(len(statistics.pulls)):
             reward, *penalties = self._terms(setup, constants, statistics, arm)
+            if outside and any(isinstance(one, Real) for one in (reward, *penalties)):
+                from tightrope.policies.faults import place_of
+
+                wrong = self.reward_terms if isinstance(reward, Real) else self.penalty_terms
+                raise PolicyError(
+                    f"policy {self.label}: {wrong.__name__} of arm {arm} gives one number at step"
+                    f" {step:g}; must be a pair (level, width){place_of(type(self), wrong)}"
+                )
             index = self.reward_index(constants, clock, uniform, number(arm), *reward)
             if outside:
                 require_index(self, self.reward_index, index, arm, step)

@@ -42,6 +42,8 @@ def parse_policy(text: str) -> Policy:
     >>> parse_policy("resolve:risk=0.01,window0=2")
     Resolve(risk=0.01, mu_min=None, window0=2.0, discount0=None, watch=None, watch_block=1)
     """
+    if not isinstance(text, str):
+        raise PolicyError(f"policy {text!r:.80}: must be text, such as 'lyon:delta0=15'")
     name, rest = _split(text)
     return _made(text, name, rest, policy_class(name))
 

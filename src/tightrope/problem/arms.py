@@ -364,7 +364,9 @@ def within(place: str) -> Iterator[None]:
         yield
     except ProblemError as error:
         joint = ", " if str(error).startswith("arm") else ": "
-        raise type(error)(f"{place}{joint}{error}") from None
+        raise type(error)(  # an arm that both parts name is named once
+            f"{place}{joint}{error}".replace(f"{place}, {place.partition(', ')[0]}", place, 1)
+        ) from None
 
 
 @dataclass(frozen=True)

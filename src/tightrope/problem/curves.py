@@ -138,7 +138,7 @@ def _places(space: Space, given: Mapping[Any, Arm]) -> dict[tuple[float, ...], A
         try:
             space.number_of(place, "at")
         except InputError as error:
-            raise ProblemError(str(error)) from None
+            raise ProblemError(f"arm {[*given].index(place) + 1}: {error}") from None
         if not isinstance(arm, Arm):
             raise ProblemError(f"arm at {shown(place)}: {shown(arm)} must be an Arm")
         point = place if isinstance(place, tuple | list) else (place,)

@@ -181,9 +181,9 @@ class Known:
     def net_bases(self) -> tuple[float, ...]:
         """The base of each limit, [M], as policies read it: 0 cost, k > 0 pulls, -k reward.
 
-        A limit of c per pull equals c / k per k pulls. k is the power of two for which k pulls cost
-        at most about one. Net penalties Y - (c / k) (k - X) are then positive on average, like
-        penalties, and c / k per unit of cost has the magnitude of their rates.
+        A limit of c per pull equals c / k per k pulls. k is the largest power of two up to the
+        smallest mean cost of a pull. Net penalties Y - (c / k) (k - X) are then positive on
+        average, like penalties, and c / k per unit of cost has the magnitude of their rates.
         """
         cost = min(self.normal_smallest_cost or USUAL_COST, 1.0)
         unit = 2.0 ** -math.ceil(-math.log2(cost) - 1e-9)

@@ -173,6 +173,9 @@ def _read_typed(tables: object, types: Sequence[str], laws: KnownLaws) -> dict[s
         raise ProblemError(f"arms = {shown(tables)}: must be [[arms]] tables")
     for k, table in enumerate(tables, start=1):
         with at(f"arm {table.get('name', k)!r}"):
+            if more := [key for key in table if key not in (*ARM_KEYS, *types)]:
+                allowed = f"{', '.join(ARM_KEYS)} or a type in [contexts], {shown([*types])}"
+                raise ProblemError(f"unknown key {shown(more[0])}; must be {allowed}")
             known_keys(table, (*ARM_KEYS, *types))
     return {
         name: tuple(_read_for_type(table, k, name, laws) for k, table in enumerate(tables, start=1))

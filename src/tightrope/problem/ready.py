@@ -139,6 +139,8 @@ def ready_problem(name: str) -> Problem:
     >>> ready_problem("paper").names
     ('bold', 'careful')
     """
+    if not isinstance(name, str):
+        raise ProblemError(f"problem = {shown(name)}: must be the name of a ready problem")
     if name.startswith(ARMS_PREFIX):
         return _paper_arms(name)
     if name.startswith("arena-"):

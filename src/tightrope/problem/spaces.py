@@ -237,6 +237,8 @@ def space_of(given: object) -> Space | None:
     if not isinstance(given, Mapping):
         raise ProblemError(f"space = {shown(given)}: must be an Interval or a Box")
     sides = {name: ends for name, ends in given.items() if name != "points"}
+    if not sides:
+        raise ProblemError(f"space = {shown(dict(given))}: must have a range, such as bid = [0, 5]")
     if len(sides) != 1:
         return Box(sides, given.get("points"))
     [(name, ends)] = sides.items()

@@ -17,6 +17,10 @@ MANY_PARTS = re.compile(r"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[
 
 def table_of(text: str) -> dict[str, Any]:
     """The table that a TOML text describes."""
+    if not isinstance(text, str):
+        raise ProblemError(
+            f"{text!r:.80}: must be TOML text; load_problem and load_task read a file"
+        )
     if MANY_PARTS.search(text):
         raise ProblemError("not TOML: nested too deeply")
     try:

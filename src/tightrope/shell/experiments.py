@@ -95,7 +95,8 @@ def tune(
 
     policy: default lyon; parameters that are not tuned keep their values
     grid: values or range of a parameter to tune; default v0 and delta0
-    max_violation D: largest violation to accept, in penalty per unit of budget above the limit
+    max_violation D: largest violation to accept, in the limit's own unit: penalty per unit of
+        budget, pull or reward, or in total, above the limit
     runs: runs of each setting
     seed: seed of the random numbers
     out NAME: write the figures NAME.png and NAME.svg
@@ -118,13 +119,16 @@ def tune(
         checkpoint=f"{out}.parts",
         fresh=fresh,
     )
-    row = {**found.chosen.as_dict(), "feasible": found.feasible, "settings": len(found.rows)}
+    row = {**found.chosen.as_dict(), "feasible": found.feasible, "settings": found.settings}
     print_rows([row], json)
     with after_the_work():
         files = save(draw(found.panels(), columns=2), out)
     if not found.feasible:
         most = f"a violation of at most {max_violation:g}"
-        say(f"no setting is shown to have {most}, with 95 % confidence; this one is nearest")
+        say(
+            f"no setting is shown to have {most}, with 95 % confidence; this one is nearest (its"
+            " numbers are from new runs)"
+        )
     with Checkpoint(f"{out}.parts", fresh=True):  # delete what is left there
         pass
     say(f"wrote {', '.join(str(path) for path in files)}")

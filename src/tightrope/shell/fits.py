@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
-from tightrope.errors import InputError
+from tightrope.callers import warn_caller
+from tightrope.errors import InputError, LogWarning
 from tightrope.shell.commands import Argument
 from tightrope.shell.named import by_name, ends_of, limits_of, number_or_text
-from tightrope.shell.options import Json
+from tightrope.shell.options import Json, Scale
 from tightrope.shell.output import after_the_work, answer, say
+
+if TYPE_CHECKING:
+    from tightrope.data.fitting import Fitted
 
 
 def names_of(text: str) -> list[str]:
@@ -76,7 +80,7 @@ def fit(
     json: Json = False,
     columns: LogColumns,
     limit: Sequence[str] = (),
-    scale: Sequence[str] = (),
+    scale: Scale = (),
     min_rows: int = 1,
     without: Sequence[str] = (),
     format: str | None = None,
@@ -95,8 +99,6 @@ def fit(
     log: a .csv, .parquet or exported .jsonl file
     limit NAME=X[%][/pull|/cost|/reward|/total]: limit on a penalty, such as bad=5%/pull, or on
         the share of arms: "few=at most 30% for opus", "new=at least 20% of the budget for Ada, Bo"
-    scale NAME=X: largest possible cost, reward or penalty; default the largest in the log,
-        rounded up
     min_rows: leave out arms with fewer rows
     without ARM: leave out this arm
     format: csv, parquet or campaign; default by the end of the file's name
@@ -127,6 +129,8 @@ def fit(
         format=format,
         archives=archive,
     )
+    if not without and min_rows == 1:  # else the rows of other arms are missing
+        fitted = with_doubts(fitted)
     found, files = profile_of(fitted), []
     with after_the_work():
         if out:
@@ -142,6 +146,20 @@ def fit(
     if files:
         say(f"wrote {', '.join(files)}")
     return 0
+
+
+def with_doubts(fitted: Fitted) -> Fitted:
+    """It with a warning if the log's propensities do not fit its rows, as a replay requires."""
+    from tightrope.data.offpolicy import require_told
+
+    if fitted.log.propensity is None or fitted.log.space is not None:
+        return fitted
+    try:
+        require_told(fitted.log)
+    except InputError as error:
+        warn_caller(str(error), LogWarning)
+        return replace(fitted, warnings=(*fitted.warnings, str(error)))
+    return fitted
 
 
 def _require_other_files(log: str, out: str | None, profile: str | None) -> None:

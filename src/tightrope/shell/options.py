@@ -61,6 +61,13 @@ LearnFrom = Annotated[str | None, Argument("FILE", "a log to learn from before t
 Weight = Annotated[
     float | None, Argument("W", "pulls that a row of --learn-from counts as; default 0.3")
 ]
+Scale = Annotated[
+    Sequence[str],
+    Argument(
+        "NAME=X",
+        "largest possible cost, reward or penalty; default the largest in the log, rounded up",
+    ),
+]
 Folder = Annotated[str, Argument("FOLDER", "folder to write to")]
 Unit = Annotated[str, Argument("TEXT", "unit of costs, such as $ or EUR; it is only shown")]
 StoreName = Annotated[str, Argument("STORE", "a SQLite file, or postgresql://USER@HOST/DATABASE")]
@@ -105,6 +112,9 @@ class Effort:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The arguments of a function that simulates."""
+        """The arguments of a function that simulates; raises if the backend is not there."""
+        from tightrope.engine.planning import require_backend
+
+        require_backend(self.backend)
         kept = {"runs": self.runs, "seed": self.seed, "backend": self.backend}
         return {**kept, "progress": False if self.quiet else None}

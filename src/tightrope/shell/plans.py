@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from typing import Any
 
 import tightrope
 from tightrope.errors import InputError
-from tightrope.shell.fits import LogColumns
+from tightrope.shell.fits import LogColumns, with_doubts
 from tightrope.shell.named import limits_of
 from tightrope.shell.options import Budgets, Effort, Json, PolicyNames, ProblemName, Unit
 from tightrope.shell.output import after_the_work, answer, say
@@ -23,7 +24,7 @@ def plan(
     columns: LogColumns,
     policy: PolicyNames = (),
     earn: float | None = None,
-    chance: float = 0.9,
+    chance: float | None = None,
     promise: float | None = None,
     limit_name: str | None = None,
     effort: Effort,
@@ -45,7 +46,7 @@ def plan(
         per; a share of arms reads "few=at most 30% for opus"
     policy: default resolve, resolve:risk=0.01, ts-lp:update=true and lyon
     earn REWARD: find the smallest budget that earns this reward
-    chance P: with this probability
+    chance P: with this probability; default 0.9
     promise RISK: find the tightest limit that is broken with at most this probability
     limit_name NAME: limit of --promise, if there are several
     draws: draws of the bootstrap over a log's rows; 0 takes the log as the truth
@@ -56,8 +57,11 @@ def plan(
     stated = _problem(problem, columns, limit)
     if limit_name is not None and promise is None:
         raise InputError(f"--limit-name {limit_name}: must come with --promise RISK")
+    if chance is not None and earn is None:
+        raise InputError(f"--chance {chance:g}: must come with --earn REWARD")
     if out is not None:
         require_report(out)
+    given: dict[str, Any] = {} if chance is None else {"chance": chance}
     with redirect_stdout(sys.stderr):  # a user's policy may print
         found = tightrope.plan(
             stated,
@@ -66,7 +70,7 @@ def plan(
             **effort.given,
             draws=draws,
             earn=earn,
-            chance=chance,
+            **given,
             promise=promise,
             limit_name=limit_name,
             unit=unit,
@@ -89,7 +93,7 @@ def _problem(name: str, columns: LogColumns, limit: Sequence[str]) -> tightrope.
             columns.require_none("--arm COLUMN, for a log")
         from tightrope.data.fitting import fit
 
-        return fit(name, **given, limits=limits_of(limit) or None).problem
+        return with_doubts(fit(name, **given, limits=limits_of(limit) or None)).problem
     loaded = tightrope.load_problem(name)
     limits = limits_of(limit, loaded.limit_names)
     stated = loaded.with_limits(limits)

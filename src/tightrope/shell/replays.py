@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Sequence
-from contextlib import redirect_stdout
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
 from typing import Any
 
 import tightrope
-from tightrope.errors import InputError
+from tightrope.errors import InputError, nearest
 from tightrope.shell.fits import Column, LogColumns
 from tightrope.shell.named import by_name, limits_of
-from tightrope.shell.options import Json, LearnFrom, PolicyNames, Weight, learned
+from tightrope.shell.options import Json, LearnFrom, PolicyNames, Scale, Weight, learned
 from tightrope.shell.output import answer, say
 
 
@@ -75,6 +76,7 @@ def replay(
     method: str = "rejection",
     learn_from: LearnFrom = None,
     weight: Weight = None,
+    scale: Scale = (),
     least: float = 50.0,
     seed: int = 0,
 ) -> int:
@@ -104,6 +106,7 @@ def replay(
     seed: seed of the random orders
     """
     from tightrope.data.offpolicy import evaluate_mixture
+    from tightrope.engine.arguments import named_policies
     from tightrope.report.replay import describe_replay, print_replay
 
     mixtures: list[Any] = [by_name(one.split(","), "--mixture") for one in mixture]
@@ -113,15 +116,17 @@ def replay(
     if policy and budget is None:
         raise InputError("--budget: is missing; must be given with --policy, in units of cost")
     data = recorded.read(log, limits)
+    scales = by_name(scale, "--scale")
     past = learned(None if learn_from is None else recorded.read(learn_from, limits), weight)
     estimates = [evaluate_mixture(data, _by_type(data, one), least=least) for one in mixtures]
     found = None
     if policy and budget is not None:
-        with redirect_stdout(sys.stderr):  # a user's policy may print
+        with redirect_stdout(sys.stderr), _options_named():  # a user's policy may print
+            named = named_policies(policy)
             found = tightrope.replay(
                 data,
-                limits,
-                policy,
+                _scaled(data, limits, scales, named) if scales else limits,
+                named,
                 budget=budget,
                 orders=orders,
                 seed=seed,
@@ -134,6 +139,37 @@ def replay(
     if found is not None and found.remark and not json:
         say(found.remark)
     return 0
+
+
+@contextmanager
+def _options_named() -> Iterator[None]:
+    """Name the option in an error that names the parameter of ``Scales``."""
+    try:
+        yield
+    except InputError as error:
+        told = re.sub(r"Scales\((\w+)=\.\.\.\)", r"--scale \1=X (\g<0>)", str(error))
+        raise InputError(told) from error
+
+
+def _scaled(
+    data: tightrope.Log | tightrope.FullTable,
+    limits: Mapping[str, Any],
+    given: Mapping[str, float],
+    policies: Mapping[str, tightrope.Policy],
+) -> tightrope.Task | tightrope.Problem:
+    """What is replayed, with these scales by name; the others are those of the data."""
+    from tightrope.data.fitting import scales_of
+    from tightrope.data.tables import problem_of, task_of
+    from tightrope.policies.base import InformedPolicy
+
+    own = [name for name in data.penalties if name in limits]
+    for name in given:
+        if name not in ("cost", "reward", *own):
+            raise InputError(f"--scale {name}: {nearest(name, ('cost', 'reward', *own))}")
+    axes = (0, 1) if isinstance(data, tightrope.FullTable) else 1
+    scales = scales_of(data.channels, data.outcomes.max(axis=axes).tolist(), own, given)
+    informed = any(isinstance(policy, InformedPolicy) for policy in policies.values())
+    return (problem_of if informed else task_of)(data, limits, scales)
 
 
 def _by_type(data: tightrope.Log | tightrope.FullTable, shares: dict[str, float]) -> Any:
