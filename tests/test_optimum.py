@@ -358,6 +358,15 @@ def test_per_unit_of_budget_it_approaches_the_oracle(problem: Problem) -> None:
         assert abs(optimum(problem, budget) - rate * budget) < 2
 
 
+@pytest.mark.parametrize("budget", [500, 1000, 1001])
+def test_an_arm_exactly_at_the_limit_ends_the_search(budget: float) -> None:
+    """Pulling it alone earns 7 per unit of cost; corners beside it are close together."""
+    figures = [(0.03, 0.55, 0.12), (0.1, 0.7, 0.06), (0.33, 0.85, 0.02)]
+    arms = [Arm(f"{c}", Constant(c), Bernoulli(r), Bernoulli(y)) for c, r, y in figures]
+    found = optimum(Problem(arms, limit=0.6), budget)
+    assert 7.0 * budget <= found <= 7.0 * (budget + 0.33)
+
+
 # --- what is refused --------------------------------------------------------------------------
 
 

@@ -125,6 +125,25 @@ def test_the_order_of_the_arms_does_not_matter(
         assert one.reward == pytest.approx(other.reward, rel=1e-9, abs=1e-9)
 
 
+def test_points_on_a_line_up_to_rounding() -> None:
+    """The slope between two points is rounded: one that is far away lies above their line."""
+    reward = np.array([
+        0.0005641276828868082, 0.0005563502664559701, 0.0007522471814312183, 0.0007545062386807154,
+        0.0010355236141290634, 0.0008568779885561819, 0.0009071516524818343, 0.0010681297260919113,
+    ])  # fmt: skip
+    penalty = np.array([
+        9.487684660103016e-05, 7.932201373936865e-05, 0.00047111584368986496,
+        0.00047563395818882233, 0.0010376687090855013, 0.0006803774579397703,
+        0.0007809247857910707, 0.0011028809330112894,
+    ])  # fmt: skip
+    limit = 0.0010333785191725892
+    mixture = best_mixture(reward, penalty[:, None], np.array([limit]))
+    assert mixture is not None
+    line = reward[0] + 0.5 * (limit - penalty[0])
+    assert mixture.reward == pytest.approx(line, rel=1e-9)
+    assert mixture.weights @ penalty[mixture.members] == pytest.approx(limit, rel=1e-12)
+
+
 def mix(points: list[tuple[float, float]], limit: float) -> tuple[list[int], list[float], float]:
     """Members, weights and multiplier for points (penalty, reward)."""
     table = np.array(points, dtype=np.float64)

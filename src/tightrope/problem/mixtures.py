@@ -118,6 +118,7 @@ def _on_envelope(reward: Floats, penalty: Floats, limit: float, allowed: Flags) 
     score = reward - slope * penalty
     size = max(abs(float(reward[right])), slope * float(penalty[right]))
     tied = score >= score.max() - ROUNDING * size
+    tied[[left, right]] = True  # between near points the slope is rounded: one far away seems above
     exact = np.flatnonzero(tied & allowed & (penalty >= limit * (1.0 - ROUNDING)))
     if len(exact):
         return _single(reward, int(exact[0]), np.array([slope]))
