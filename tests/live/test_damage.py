@@ -98,6 +98,22 @@ def test_no_damage_is_good_with_other_numbers(written, tmp_path, damage):
     assert sum(words == "good" for words in said) < 40  # those in unused space
 
 
+def test_a_campaign_whose_number_is_damaged_is_one_line(written, tmp_path):
+    """SQLite reads such a page without an error."""
+    other = str(tmp_path / "numberless.db")
+    shutil.copy(written[0], other)
+    with sqlite3.connect(other) as one:
+        one.executescript(
+            "CREATE TABLE other (id, name); INSERT INTO other VALUES (NULL, 'one');"
+            " DROP TABLE campaigns; ALTER TABLE other RENAME TO campaigns"
+        )
+    one.close()
+    store = open_store(other)
+    with pytest.raises(StoreError, match=r"cannot be read \(database disk image is malformed\)$"):
+        store.read("one")
+    store.close()
+
+
 def test_a_log_whose_end_was_removed_is_noticed(written, tmp_path):
     path, _ = written
     other = str(tmp_path / "cut.db")

@@ -406,6 +406,8 @@ class SQLiteStore(Store):
 
     def _known_number(self, connection: sqlite3.Connection, name: str) -> int | None:
         row = connection.execute("SELECT id FROM campaigns WHERE name = ?", (name,)).fetchone()
+        if row is not None and not isinstance(row[0], int):
+            raise sqlite3.DatabaseError("database disk image is malformed")  # damaged unnoticed
         return None if row is None else int(row[0])
 
     def read(
