@@ -28,6 +28,8 @@ DOTS = 160  # of an inch
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00")  # Okabe and Ito
 MARKERS = ("o", "D", "^", "s", "v")
 PLAIN = 1e5  # numbers below this are not written as powers of ten
+DECADES = 100.0  # an axis that spans less has numbers between powers of ten
+BETWEEN = [step * 10.0**power for power in range(-6, 10) for step in (1, 2, 5)]
 WITHIN = 1.0  # percent above a limit: from here on a mark is hollow
 FEW = 8  # rows of a chart that shows its values, if a panel has one column
 
@@ -254,7 +256,11 @@ def _draw_panel(axes: Any, panel: Panel, rows: Sequence[Row]) -> None:
         axes.axvline(panel.line, color=INK, linewidth=0.9)
     axes.set_xscale("log" if panel.log else "linear")
     axes.set_xlim(panel.low, panel.high)
-    if panel.log and axes.get_xlim()[1] < PLAIN:
+    left, right = axes.get_xlim()
+    if panel.log and right < DECADES * left:  # few powers of ten: numbers between them, too
+        axes.set_xticks([x for x in BETWEEN if left <= x <= right])
+        axes.xaxis.set_minor_formatter("")
+    if panel.log and right < PLAIN:
         axes.xaxis.set_major_formatter("{x:,g}")
     axes.set_title(panel.title, fontsize=9.5)
     axes.tick_params(axis="y", length=0)
